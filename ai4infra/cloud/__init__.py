@@ -1,0 +1,1 @@
+"""Azure itself: the only package that imports azure.*."""

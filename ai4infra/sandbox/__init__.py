@@ -1,0 +1,1 @@
+"""A local Azure for newcomers, tests and CI."""
