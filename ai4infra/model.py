@@ -332,8 +332,53 @@ class NeedReport(Record):
     fits_somewhere: bool | None
 
 
+class QuotaRequest(Record):
+    """One request for a higher limit, as Microsoft.Quota tells of it."""
+
+    subscription_id: str
+    region: str
+    family: str
+    limit_vcpus: int | None
+    """The limit that was asked for."""
+    state: str
+    """The service's word: Accepted, InProgress, Succeeded, Failed, Invalid."""
+    request_id: str | None = None
+    """None where the service decided at once."""
+    code: str | None = None
+    """Why it failed, such as ``ContactSupport``."""
+    message: str | None = None
+    submitted: str | None = None
+    """ISO time of submission."""
+
+    @property
+    def pending(self) -> bool:
+        """True while the service has not decided."""
+        return self.state.casefold() in ("accepted", "inprogress")
+
+    @property
+    def succeeded(self) -> bool:
+        """True when the service says so; what it granted is in the quota itself."""
+        return self.state.casefold() == "succeeded"
+
+    @property
+    def refused(self) -> bool:
+        """True when the service turned the request down."""
+        return self.state.casefold() in ("failed", "invalid")
+
+
+class QuotaSetting(Record):
+    """One quota as Microsoft.Quota knows it, and whether a request can raise it."""
+
+    name: str
+    label: str
+    limit: int | None
+    adjustable: bool | None
+    """``isQuotaApplicable``; None where the service does not say."""
+
+
 StepAction = Literal["create", "update", "delete", "keep", "refuse"]
-StepState = Literal["planned", "done", "kept", "failed", "not reached"]
+StepState = Literal["planned", "done", "kept", "in progress", "failed", "not reached"]
+"""``in progress``: the service took the request and has not decided; nobody waits for it now."""
 
 
 class Step(Record):
@@ -348,6 +393,8 @@ class Step(Record):
     resource_id: str | None = None
     reason: str | None = None
     """Why it is kept or refused."""
+    wanted: Record | None = None
+    """What carrying it out takes, as a record of the step's own kind; never a secret."""
 
 
 class StepResult(Record):
@@ -367,5 +414,10 @@ class Receipt(Record):
 
     @property
     def complete(self) -> bool:
-        """True when no step failed or was left out."""
+        """True when every step is done or kept."""
         return all(r.state in ("done", "kept") for r in self.results)
+
+    @property
+    def failed(self) -> bool:
+        """True when a step failed or was not reached; one in progress has not failed."""
+        return any(r.state in ("failed", "not reached") for r in self.results)
