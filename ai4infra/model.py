@@ -190,7 +190,7 @@ class Offer(Record):
     quota_used: int | None
     quota_limit: int | None
     fit_vms: int | None
-    """VMs that quota allows on demand; None when a limit is unknown and the known ones allow some."""
+    """VMs that quota allows on demand; None when a limit that could bind is unknown."""
     fit_limit: Limit | None
     """The limit that binds ``fit_vms``."""
     spot_capable: bool | None
@@ -404,6 +404,8 @@ class StepResult(Record):
     state: StepState
     message: str | None = None
     code: str | None = None
+    hint: str | None = None
+    """What to do about it."""
 
 
 class Receipt(Record):
