@@ -23,7 +23,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all records: immutable, keyword-only, camelCase when written out."""
 
 
-class Subscription(Record):
+class Subscription(Record, frozen=True):
     """A subscription that the identity can see."""
 
     id: str
@@ -32,7 +32,7 @@ class Subscription(Record):
     state: str | None = None
 
 
-class Region(Record):
+class Region(Record, frozen=True):
     """A region of one subscription, from the locations call."""
 
     name: str
@@ -47,7 +47,7 @@ class Region(Record):
     """Logical zone to physical zone of *this* subscription; empty where there are no zones."""
 
 
-class Restriction(Record):
+class Restriction(Record, frozen=True):
     """One entry of a size's ``restrictions`` list."""
 
     kind: Literal["Location", "Zone"]
@@ -56,7 +56,7 @@ class Restriction(Record):
     zones: tuple[str, ...] = ()
 
 
-class Sku(Record):
+class Sku(Record, frozen=True):
     """One VM size in one region as Microsoft.Compute/skus lists it; None where it says nothing."""
 
     name: str
@@ -85,7 +85,7 @@ class Sku(Record):
     """ISO date; the service's ``01/01/9999`` is None."""
 
 
-class Quota(Record):
+class Quota(Record, frozen=True):
     """One row of Microsoft.Compute usages."""
 
     name: str
@@ -104,7 +104,7 @@ class Quota(Record):
         return max(0, self.limit - self.used)
 
 
-class Price(Record):
+class Price(Record, frozen=True):
     """A list price from the Azure Retail Prices API: pay-as-you-go, Linux."""
 
     per_hour: float
@@ -114,14 +114,14 @@ class Price(Record):
     meter_id: str | None = None
 
 
-class SizePrices(Record):
+class SizePrices(Record, frozen=True):
     """List prices of one size in one region; None means no row, never zero."""
 
     on_demand: Price | None = None
     spot: Price | None = None
 
 
-class GpuFacts(Record):
+class GpuFacts(Record, frozen=True):
     """What is known about a size beside what the API says; None means unknown."""
 
     size: str
@@ -152,7 +152,7 @@ class GpuFacts(Record):
     """ISO date on which the source was read."""
 
 
-class Offer(Record):
+class Offer(Record, frozen=True):
     """One GPU size in one region for one subscription: the answer of recon, one row."""
 
     subscription_id: str
@@ -209,7 +209,7 @@ class Offer(Record):
     """What a reader should know of this row, in sentences."""
 
 
-class RegionQuota(Record):
+class RegionQuota(Record, frozen=True):
     """The two regional pools of one region and subscription."""
 
     subscription_id: str
@@ -220,7 +220,7 @@ class RegionQuota(Record):
     """``lowPriorityCores``: Total Regional Spot vCPUs."""
 
 
-class Problem(Record):
+class Problem(Record, frozen=True):
     """A part of the answer that is missing, and why."""
 
     subject: str
@@ -230,7 +230,7 @@ class Problem(Record):
     hint: str | None = None
 
 
-class Summary(Record):
+class Summary(Record, frozen=True):
     """What the rows of a recon add up to."""
 
     sizes: int
@@ -244,7 +244,7 @@ class Summary(Record):
     """What to do about it, most useful first, as complete sentences or commands."""
 
 
-class Recon(Record):
+class Recon(Record, frozen=True):
     """The whole answer of one recon run."""
 
     offers: tuple[Offer, ...]
@@ -256,7 +256,7 @@ class Recon(Record):
     warnings: tuple[str, ...] = ()
 
 
-class Need(Record):
+class Need(Record, frozen=True):
     """One ``--need``: so many VMs of a size, or so many GPUs of a model."""
 
     text: str
@@ -266,7 +266,7 @@ class Need(Record):
     gpu_model: str | None = None
 
 
-class Shortfall(Record):
+class Shortfall(Record, frozen=True):
     """One limit that a plan passes."""
 
     limit: str
@@ -280,7 +280,7 @@ class Shortfall(Record):
     """The limit to ask for."""
 
 
-class Placement(Record):
+class Placement(Record, frozen=True):
     """How a need is met: so many VMs of one size."""
 
     need: str
@@ -292,7 +292,7 @@ class Placement(Record):
     price_per_gpu_hour: float | None
 
 
-class Alternative(Record):
+class Alternative(Record, frozen=True):
     """Something that does fit, where the need does not."""
 
     region: str
@@ -306,7 +306,7 @@ class Alternative(Record):
     currency: str | None
 
 
-class NeedAnswer(Record):
+class NeedAnswer(Record, frozen=True):
     """Whether all needs together fit one region of one subscription."""
 
     subscription_id: str
@@ -322,7 +322,7 @@ class NeedAnswer(Record):
     actions: tuple[str, ...]
 
 
-class NeedReport(Record):
+class NeedReport(Record, frozen=True):
     """The answer to all ``--need`` options, over all regions and subscriptions."""
 
     needs: tuple[Need, ...]
@@ -332,7 +332,7 @@ class NeedReport(Record):
     fits_somewhere: bool | None
 
 
-class QuotaRequest(Record):
+class QuotaRequest(Record, frozen=True):
     """One request for a higher limit, as Microsoft.Quota tells of it."""
 
     subscription_id: str
@@ -366,7 +366,7 @@ class QuotaRequest(Record):
         return self.state.casefold() in ("failed", "invalid")
 
 
-class QuotaSetting(Record):
+class QuotaSetting(Record, frozen=True):
     """One quota as Microsoft.Quota knows it, and whether a request can raise it."""
 
     name: str
@@ -381,7 +381,7 @@ StepState = Literal["planned", "done", "kept", "in progress", "failed", "not rea
 """``in progress``: the service took the request and has not decided; nobody waits for it now."""
 
 
-class Step(Record):
+class Step(Record, frozen=True):
     """One change that a plan makes, keeps from making, or refuses to make."""
 
     action: StepAction
@@ -397,7 +397,7 @@ class Step(Record):
     """What carrying it out takes, as a record of the step's own kind; never a secret."""
 
 
-class StepResult(Record):
+class StepResult(Record, frozen=True):
     """What became of one step."""
 
     step: Step
@@ -408,7 +408,7 @@ class StepResult(Record):
     """What to do about it."""
 
 
-class Receipt(Record):
+class Receipt(Record, frozen=True):
     """What an apply did, step by step."""
 
     results: tuple[StepResult, ...]
