@@ -1,0 +1,110 @@
+# Sourced by the scripts beside it: finds a Python and keeps virtual environments up to date.
+# Everything here talks on stderr; stdout belongs to the program that is run.
+
+oldest_minor=10
+pythons=(python3.13 python3.12 python3.11 python3.10 python3 python)
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+  say "$1"
+  shift
+  for hint in "$@"; do say "  $hint"; done
+  exit 1
+}
+
+# Prints the first Python that runs, is new enough and can make virtual environments.
+find_python() { # NAMES...
+  local minor found_without_venv="" python
+  for python in "$@"; do
+    command -v "$python" >/dev/null 2>&1 || continue
+    # A version manager's shim may exist for a Python that isn't there, so it has to run.
+    "$python" -c "import sys; sys.exit(sys.version_info < (3, $oldest_minor))" \
+      >/dev/null 2>&1 || continue
+    if "$python" -c "import venv, ensurepip" >/dev/null 2>&1; then
+      "$python" -c "import os, sys; print(os.path.realpath(sys.executable))"
+      return
+    fi
+    found_without_venv=$python
+  done
+  if [ -n "$found_without_venv" ]; then
+    minor=$("$found_without_venv" -c "import sys; print(sys.version_info[1])")
+    fail "$found_without_venv cannot make virtual environments: its venv module is missing." \
+      "Debian and Ubuntu: apt-get install python3.$minor-venv"
+  fi
+  fail "ai4infra needs Python 3.$oldest_minor or newer; none was found (looked for: $*)." \
+    "Debian and Ubuntu: apt-get install python3 python3-venv · macOS: brew install python@3.13"
+}
+
+run_quietly() { # COMMAND...: its output is shown only when it fails
+  local log
+  log=$(mktemp "${TMPDIR:-/tmp}/ai4infra-setup.XXXXXX")
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+# An environment moves neither with its folder nor with its interpreter.
+venv_identity() { printf '%s\n' "$1 $(readlink -f "$1/bin/python" 2>/dev/null)"; }
+
+venv_is_sound() { # DIR
+  [ -x "$1/bin/python" ] && [ -f "$1/identity" ] &&
+    [ "$(<"$1/identity")" = "$(venv_identity "$1")" ]
+}
+
+make_venv() { # DIR PYTHON
+  rm -rf "$1"
+  run_quietly "$2" -m venv "$1" || fail "$2 could not make the virtual environment $1."
+  venv_identity "$1" >"$1/identity"
+}
+
+fingerprint() { # FILE WORDS...: of a file's content and of the words
+  local file=$1
+  shift
+  { printf '%s\n' "$@"; cat "$file"; } | cksum
+}
+
+is_installed() { # DIR STAMP FILE PIP-ARGUMENTS...
+  local dir=$1 stamp=$2
+  shift 2
+  venv_is_sound "$dir" && [ -f "$dir/$stamp" ] && [ "$(<"$dir/$stamp")" = "$(fingerprint "$@")" ]
+}
+
+pip_install() { # DIR PIP-ARGUMENTS...
+  local dir=$1
+  shift
+  run_quietly "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+    --no-warn-script-location "$@" </dev/null ||
+    fail "pip could not install $*." "Its last lines are above; is the package index reachable?"
+}
+
+# Waits for another script that sets up the same environment, where the system has flock.
+lock() { # DIR
+  command -v flock >/dev/null 2>&1 || return 0
+  exec 9>"$1.lock"
+  flock 9
+}
+
+unlock() { exec 9>&-; }
+
+# Installs into DIR what the arguments say, unless it is there: at once when nothing is to do.
+ensure_installed() { # TEXT DIR STAMP PYTHONS FILE PIP-ARGUMENTS...
+  local text=$1 dir=$2 stamp=$3 names=$4 python
+  shift 4
+  is_installed "$dir" "$stamp" "$@" && return
+  lock "$dir"
+  if ! is_installed "$dir" "$stamp" "$@"; then
+    say "$text"
+    if ! venv_is_sound "$dir"; then
+      # shellcheck disable=SC2086 # a list of names
+      python=$(find_python $names)
+      make_venv "$dir" "$python"
+    fi
+    pip_install "$dir" "${@:2}"
+    fingerprint "$@" >"$dir/$stamp"
+  fi
+  unlock
+}
