@@ -12,7 +12,7 @@ from ai4infra.ids import unknown_name
 from ai4infra.model import Record
 
 
-class Cloud(Record):
+class Cloud(Record, frozen=True):
     """Where one Azure cloud answers. Endpoints carry no trailing slash."""
 
     name: str

@@ -276,8 +276,8 @@ class _Page(
     """The retail price list's spelling."""
 
     @property
-    def is_list(self) -> bool:
-        return self.value is not None or self.items is not None
+    def rows(self) -> msgspec.Raw | None:
+        return next((rows for rows in (self.value, self.items) if rows and rows != b"null"), None)
 
     def link(self, base: str) -> str | None:
         link = self.next_link or self.next_page
@@ -355,8 +355,8 @@ class Session:
 
     def pages(
         self, path: str, api_version: str, *, params: Params | None = None, what: str | None = None
-    ) -> Iterator[bytes]:
-        """Yield the pages of a Resource Manager list, each a complete JSON document.
+    ) -> Iterator[msgspec.Raw]:
+        """Yield the list of each page of a Resource Manager list, as JSON not yet decoded.
 
         Raises ServiceError when a page stays incomplete after a second try, is no list, links to
         a page that was read already, or links to another host.
@@ -365,8 +365,8 @@ class Session:
         query = {**(params or {}), "api-version": api_version}
         return self._follow(self._arm, url, query, what or f"Cannot list {path}")
 
-    def public_pages(self, url: str, *, params: Params, what: str) -> Iterator[bytes]:
-        """Yield the pages of a list that anybody may read; no token is sent."""
+    def public_pages(self, url: str, *, params: Params, what: str) -> Iterator[msgspec.Raw]:
+        """Yield the list of each page of something anybody may read; no token is sent."""
         return self._follow(self._public, url, params, what)
 
     def client(self, client_class: Callable[..., T], subscription_id: str, **options: Any) -> T:
@@ -422,7 +422,9 @@ class Session:
             raise error_of(response.status_code, response.headers, response.content, what)
         return response.content
 
-    def _follow(self, client: _Client, url: str, params: Params, what: str) -> Iterator[bytes]:
+    def _follow(
+        self, client: _Client, url: str, params: Params, what: str
+    ) -> Iterator[msgspec.Raw]:
         seen = set()
         link: str | None = url
         while link:
@@ -434,14 +436,16 @@ class Session:
                     hint="If it is a proxy's name, set the endpoint to that name.",
                 )
             seen.add(link)
-            body, page = self._page(client, link, params, what)
-            yield body
-            params, link = {}, page.link(link)
+            rows, next_link = self._page(client, link, params, what)
+            yield rows
+            params, link = {}, next_link
 
-    def _page(self, client: _Client, url: str, params: Params, what: str) -> tuple[bytes, _Page]:
+    def _page(
+        self, client: _Client, url: str, params: Params, what: str
+    ) -> tuple[msgspec.Raw, str | None]:
         body, page = _decoded(lambda: self._read(client, url, params, what), _Page, what)
-        if page.is_list:
-            return body, page
+        if page.rows is not None:
+            return page.rows, page.link(url)
         if read_envelope(body):
             raise error_of(HTTPStatus.OK, {}, body, what)
         raise incomplete(what, body[:500].decode("utf-8", "replace"))

@@ -48,7 +48,7 @@ _WRAPPERS = frozenset(
 )
 
 
-class Envelope(Record):
+class Envelope(Record, frozen=True):
     """What an error body says, whichever of its shapes it came in."""
 
     code: str | None = None
@@ -57,7 +57,7 @@ class Envelope(Record):
     """One line per policy that refused: its name, the property and the wanted value."""
 
 
-class QuotaNumbers(Record):
+class QuotaNumbers(Record, frozen=True):
     """The numbers inside a quota message of Microsoft.Compute; counts are vCPUs."""
 
     quota: str
@@ -226,7 +226,7 @@ def _until(date: str, now: str | None) -> float | None:
         return None
 
 
-class Answer(Record):
+class Answer(Record, frozen=True):
     """A failed answer, read as far as it can be."""
 
     status: int | None
