@@ -1,0 +1,138 @@
+"""GPU sizes, quota and prices on Azure, from a script.
+
+``import ai4infra; az = ai4infra.connect(); az.recon("eastus2")``. Everything is imported when it
+is first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ai4infra.client import Azure, connect
+    from ai4infra.errors import (
+        Ai4infraError,
+        ConflictError,
+        ForbiddenError,
+        NetworkError,
+        NotFoundError,
+        NotRegisteredError,
+        PolicyDeniedError,
+        ServiceError,
+        SignInError,
+        ThrottledError,
+        UsageError,
+    )
+    from ai4infra.model import (
+        Alternative,
+        Need,
+        NeedAnswer,
+        NeedReport,
+        Offer,
+        Placement,
+        Problem,
+        Quota,
+        QuotaRequest,
+        Receipt,
+        Recon,
+        Region,
+        RegionQuota,
+        Shortfall,
+        Step,
+        StepResult,
+        Subscription,
+        Summary,
+    )
+    from ai4infra.plan import Plan
+
+_HOMES = {
+    "client": ("Azure", "connect"),
+    "errors": (
+        "Ai4infraError",
+        "ConflictError",
+        "ForbiddenError",
+        "NetworkError",
+        "NotFoundError",
+        "NotRegisteredError",
+        "PolicyDeniedError",
+        "ServiceError",
+        "SignInError",
+        "ThrottledError",
+        "UsageError",
+    ),
+    "model": (
+        "Alternative",
+        "Need",
+        "NeedAnswer",
+        "NeedReport",
+        "Offer",
+        "Placement",
+        "Problem",
+        "Quota",
+        "QuotaRequest",
+        "Receipt",
+        "Recon",
+        "Region",
+        "RegionQuota",
+        "Shortfall",
+        "Step",
+        "StepResult",
+        "Subscription",
+        "Summary",
+    ),
+    "plan": ("Plan",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Ai4infraError",
+    "Alternative",
+    "Azure",
+    "ConflictError",
+    "ForbiddenError",
+    "Need",
+    "NeedAnswer",
+    "NeedReport",
+    "NetworkError",
+    "NotFoundError",
+    "NotRegisteredError",
+    "Offer",
+    "Placement",
+    "Plan",
+    "PolicyDeniedError",
+    "Problem",
+    "Quota",
+    "QuotaRequest",
+    "Receipt",
+    "Recon",
+    "Region",
+    "RegionQuota",
+    "ServiceError",
+    "Shortfall",
+    "SignInError",
+    "Step",
+    "StepResult",
+    "Subscription",
+    "Summary",
+    "ThrottledError",
+    "UsageError",
+    "__version__",
+    "connect",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

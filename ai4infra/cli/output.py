@@ -1,0 +1,140 @@
+"""Where text goes: the result to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from ai4infra.cli.options import Options
+    from ai4infra.render import Format, Page, Query, Screen
+
+SANDBOX_NOTICE = "sandbox: an example world, not your subscription"
+_CLEAR_LINE = "\r\x1b[K"
+
+
+class Output:
+    """The two streams of one command, and the form in which its result is wanted.
+
+    Building it checks ``--output`` and ``--query``: a bad one fails before anything is sent.
+    """
+
+    def __init__(self, options: Options, *, default_format: str | None = None) -> None:
+        from ai4infra.render import checked_format, compile_query
+
+        self.format: Format = checked_format(options.output or default_format or "table")
+        self.query: Query | None = compile_query(options.query) if options.query else None
+        self._query_text = options.query
+        self._quiet = options.only_show_errors
+        self._verbose = (options.verbose or options.debug) and not self._quiet
+        self._debug = options.debug
+        self._progress_shown = False
+
+    @property
+    def for_people(self) -> bool:
+        """True when the result is a table that a person reads."""
+        return self.format == "table" and self.query is None
+
+    def result(self, page: Page) -> None:
+        """Print the result to stdout; nothing else ever goes there."""
+        from ai4infra.render import render
+
+        self.end_progress()
+        done = render(page, self.format, query=self.query, screen=screen(sys.stdout))
+        if done.text:
+            click.echo(done.text)
+        if done.hidden:
+            self.note(
+                f"no room for {', '.join(done.hidden)}: a wider terminal or -o json shows all"
+            )
+        if self._query_text and self._query_text.startswith("[") and done.text in ("", "null"):
+            self.note(_document_note(page))
+
+    def warn(self, text: str) -> None:
+        """Tell of something that the result lacks or that looks wrong."""
+        if not self._quiet:
+            self._say(f"WARNING: {text}")
+
+    def note(self, text: str) -> None:
+        """Tell something that is good to know."""
+        if not self._quiet:
+            self._say(text)
+
+    def verbose(self, text: str) -> None:
+        """Tell what is used and what is done, for ``--verbose``."""
+        if self._verbose:
+            self._say(text)
+
+    def debug(self, text: str) -> None:
+        """Tell of a request, for ``--debug``."""
+        if self._debug:
+            self._say(text)
+
+    def problem(self, text: str, *, code: str | None = None, hint: str | None = None) -> None:
+        """Tell of a part that failed while the rest goes on; never kept quiet."""
+        self.end_progress()
+        error_lines(text, code=code, hint=hint)
+
+    def progress(self, text: str) -> None:
+        """Show what is going on: one line that overwrites itself, on a terminal only."""
+        if self._quiet or not sys.stderr.isatty():
+            return
+        click.echo(f"{_CLEAR_LINE}{text}", nl=False, err=True)
+        self._progress_shown = True
+
+    def end_progress(self) -> None:
+        """Take the line of ``progress`` away."""
+        if self._progress_shown:
+            click.echo(_CLEAR_LINE, nl=False, err=True)
+            self._progress_shown = False
+
+    def _say(self, text: str) -> None:
+        self.end_progress()
+        click.echo(text, err=True)
+
+
+def _document_note(page: Page) -> str:
+    lists = [name for name, part in page.document.items() if isinstance(part, (list, tuple))]
+    return f"The document is an object: its lists are {', '.join(lists)}, as in --query 'NAME[]'."
+
+
+def screen(stream: TextIO) -> Screen:
+    """Return what the stream can show: no terminal has no width and no colours."""
+    from ai4infra.render import Screen
+
+    if not stream.isatty():
+        return Screen()
+    dumb = os.environ.get("TERM", "") in ("", "dumb")
+    return Screen(width=_width(stream), color=not dumb and not os.environ.get("NO_COLOR"))
+
+
+def _width(stream: TextIO) -> int | None:
+    if os.environ.get("COLUMNS", "").isdigit():
+        return int(os.environ["COLUMNS"]) or None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:
+        return None
+
+
+def error_lines(text: str, *, code: str | None = None, hint: str | None = None) -> None:
+    """Print one error: a sentence with the service's code, then what to do next."""
+    click.echo(f"ERROR: {f'({code}) ' if code else ''}{text}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+
+
+@contextmanager
+def quiet_interrupt(lines: Sequence[str]) -> Iterator[None]:
+    """Say these lines when Ctrl-C ends what is inside."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for line in lines:
+            click.echo(line, err=True)
+        raise
