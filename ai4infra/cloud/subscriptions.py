@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ai4infra.cloud.rows import decode_rows
 from ai4infra.cloud.session import Session
 from ai4infra.errors import UsageError
 from ai4infra.ids import is_uuid, region_key, unknown_name
@@ -47,7 +48,7 @@ def list_all(session: Session) -> tuple[Subscription, ...]:
     """Return all subscriptions that the identity sees, by name."""
     what = "Cannot list subscriptions"
     pages = session.pages("/subscriptions", API_VERSION, what=what)
-    rows = [row for page in pages for row in msgspec.json.decode(page, type=list[_Subscription])]
+    rows = [row for page in pages for row in decode_rows(page, _Subscription, what)[0]]
     found = {row.subscription_id.lower(): _subscription(row) for row in rows}
     return tuple(sorted(found.values(), key=lambda each: (each.name.casefold(), each.id)))
 
@@ -99,7 +100,7 @@ def regions(session: Session, subscription_id: str) -> tuple[Region, ...]:
     """
     what = f"Cannot list the regions of subscription {subscription_id}"
     pages = session.pages(f"/subscriptions/{subscription_id}/locations", API_VERSION, what=what)
-    rows = [row for page in pages for row in msgspec.json.decode(page, type=list[_Location])]
+    rows = [row for page in pages for row in decode_rows(page, _Location, what)[0]]
     found = {region.name: region for region in map(_region, rows)}
     return tuple(found[name] for name in sorted(found))
 

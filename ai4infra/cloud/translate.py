@@ -155,7 +155,8 @@ def one_sentence(text: str) -> str:
     """Return the text masked, on one line, and cut at a word where it is endless."""
     line = " ".join(mask(text).split())
     if len(line) > LONGEST_SENTENCE:
-        line = line[:LONGEST_SENTENCE].rsplit(" ", 1)[0] + " …"
+        kept = line[:LONGEST_SENTENCE]
+        line = (kept.rsplit(" ", 1)[0] if " " in kept else kept) + " …"
     return line
 
 
@@ -295,6 +296,8 @@ def _describe(status: int | None, text: str) -> str:
         return f"the answer was a web page{said} instead of data, with HTTP status {status}."
     if not start:
         return f"the service answered with HTTP status {status} and nothing else."
+    if _json(text) is not None:
+        return f"the service answered with HTTP status {status} and no reason."
     return f"the service answered with HTTP status {status}: {text}"
 
 
@@ -474,7 +477,10 @@ _Translator = Callable[[Answer], Ai4infraError]
 _HANDLERS: tuple[tuple[str, _Translator], ...] = (
     ("AuthorizationFailed LinkedAuthorizationFailed", _forbidden),
     ("RequestDisallowedByPolicy", _policy_denied),
-    ("MissingSubscriptionRegistration SubscriptionNotRegistered", _not_registered),
+    (
+        "MissingSubscriptionRegistration SubscriptionNotRegistered MissingRegistration",
+        _not_registered,
+    ),
     (
         "InvalidAuthenticationToken ExpiredAuthenticationToken AuthenticationFailed "
         "AuthenticationFailedMissingToken InvalidAuthenticationInfo",
