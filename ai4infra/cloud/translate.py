@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
@@ -457,14 +458,22 @@ def _not_allowed(answer: Answer) -> Ai4infraError:
     return _over_quota(answer, numbers)
 
 
+def _quota_row(named: str) -> str:
+    """Return the name of the quota row that a message speaks of (``Total Regional Cores``)."""
+    name = re.sub(r"(?i) cores?$", "", named.strip())
+    pools = {"total regional": "cores", "core": "cores", "cores": "cores"}
+    spot = re.search(r"low.?priority|spot", name, re.I)
+    return "lowPriorityCores" if spot else pools.get(name.casefold(), name)
+
+
 def _over_quota(answer: Answer, numbers: QuotaNumbers) -> Ai4infraError:
     where = f" in {numbers.region}" if numbers.region else ""
     region = numbers.region or "<region>"
-    family = re.sub(r"(?i) cores?$", "", numbers.quota)
+    family = shlex.quote(_quota_row(numbers.quota))
     return answer.build(
         ConflictError,
         f"Ask for more: ai4infra quota request --region {region} "
-        f"--family {family!r} --limit {numbers.new_limit}",
+        f"--family {family} --limit {numbers.new_limit}",
         message=(
             f"{answer.what}: quota {numbers.quota}{where} is used up: limit {numbers.limit}, "
             f"used {numbers.used}, {numbers.required} more required, "
