@@ -28,12 +28,29 @@ def size_key(name: str) -> str:
 
 
 def size_matches(pattern: str, name: str) -> bool:
-    """Tell whether a size matches: exactly, unless the pattern holds ``*``."""
+    """Tell whether a size matches: exactly, unless the pattern holds ``*``.
+
+    A pattern may be written with or without the ``Standard_`` prefix (``ND*``, ``Standard*``).
+    """
     wanted, given = size_key(pattern), size_key(name)
     if "*" not in wanted:
         return wanted == given
-    expression = ".*".join(re.escape(part) for part in wanted.split("*"))
-    return re.fullmatch(expression, given) is not None
+    parts = wanted.split("*")
+    return _parts_match(parts, given) or _parts_match(parts, _STANDARD + given)
+
+
+def _parts_match(parts: list[str], text: str) -> bool:
+    """Tell whether the text starts and ends with the outer parts, the others between in order."""
+    first, *middle, last = parts
+    start, end = len(first), len(text) - len(last)
+    if start > end or not (text.startswith(first) and text.endswith(last)):
+        return False
+    for part in middle:
+        found = text.find(part, start, end)
+        if found < 0:
+            return False
+        start = found + len(part)
+    return True
 
 
 def is_uuid(text: str) -> bool:
@@ -45,11 +62,17 @@ def is_uuid(text: str) -> bool:
 
 
 def close_names(wanted: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """Return up to ``limit`` of the known names that look like the wanted one, best first."""
-    by_key = {re.sub(r"\s+", "", name).casefold(): name for name in known}
-    key = re.sub(r"\s+", "", wanted).casefold()
-    close = difflib.get_close_matches(key, by_key, n=limit, cutoff=0.6)
+    """Return up to ``limit`` of the known names that look like the wanted one, best first.
+
+    Case, blanks and a ``Standard_`` prefix make no difference.
+    """
+    by_key = {_shape(name): name for name in known}
+    close = difflib.get_close_matches(_shape(wanted), by_key, n=limit, cutoff=0.6)
     return [by_key[name] for name in close]
+
+
+def _shape(name: str) -> str:
+    return size_key(re.sub(r"\s+", "", name))
 
 
 def unknown_name(what: str, wanted: str, known: Iterable[str], *, listing: str) -> UsageError:
