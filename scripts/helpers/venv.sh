@@ -108,3 +108,12 @@ ensure_installed() { # TEXT DIR STAMP PYTHONS FILE PIP-ARGUMENTS...
   fi
   unlock
 }
+
+# Sets AI4INFRA_TEST_AZ, unless it is set. The Azure CLI pins versions, so it lives by itself.
+ensure_azure_cli() {
+  local wanted=$root/scripts/helpers/az-requirements.txt
+  [ -z "${AI4INFRA_TEST_AZ:-}" ] || return 0
+  ensure_installed "Installing the Azure CLI into $root/.venv-az, once (a minute or two) …" \
+    "$root/.venv-az" azure-cli "${pythons[*]}" "$wanted" --requirement "$wanted"
+  export AI4INFRA_TEST_AZ=$root/.venv-az/bin/az
+}
