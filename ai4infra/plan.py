@@ -115,6 +115,16 @@ def refusal_hint(code: str | None, wanted: QuotaWanted) -> str:
     return " ".join(filter(None, (first, support_hint(wanted))))
 
 
+def turned_down(code: str | None) -> bool:
+    """Tell whether a code means that the service will not give the limit, however often asked."""
+    return (code or "").casefold() in {*_BY_CODE, "contactsupport", "unabletoincreasequota"}
+
+
+def spelling(family: str, quotas: Iterable[Quota]) -> str:
+    """Return the family as its quota row spells it; as typed where no row has it."""
+    return next((q.name for q in quotas if quota_key(q.name) == quota_key(family)), family)
+
+
 # Codes and their meaning: https://learn.microsoft.com/rest/api/reserved-vm-instances/quotaapi
 _BY_CODE = {
     "quotanotavailableforresource": "Another region or size may have it now.",

@@ -22,7 +22,9 @@ from ai4infra.plan import (
     quota_command,
     quota_steps,
     refusal_hint,
+    spelling,
     support_hint,
+    turned_down,
 )
 
 OnStep = Callable[[StepResult], None]
@@ -60,10 +62,9 @@ def look_quota(
     settings: list[QuotaSetting] = []
     pending: list[QuotaRequest] = []
     try:
-        for family in families:
-            settings += filter(
-                None, [quota.current_limit(session, subscription_id, region, family)]
-            )
+        for family in (spelling(family, quotas) for family in families):
+            setting = quota.current_limit(session, subscription_id, region, family)
+            settings += [setting] if setting else []
             pending += quota.pending_requests(session, subscription_id, region, family)
     except NotRegisteredError:
         return QuotaLook(quotas=quotas, registered=False)
@@ -192,7 +193,12 @@ def _register(step: Step, run: Run) -> StepResult:
 def _raise_limit(step: Step, run: Run) -> StepResult:
     """File a quota request, or take up the one in progress, and wait for the decision."""
     wanted = _wanted(step, QuotaWanted)
-    request = _file(wanted, run)
+    try:
+        request = _file(wanted, run)
+    except Ai4infraError as error:
+        if not turned_down(error.code):
+            raise
+        return _refused(step, wanted, error.message, error.code)
     run.reached = _in_progress(step, request)
     if run.wait:
         request = quota.wait_for(
@@ -235,16 +241,16 @@ def _in_progress(step: Step, request: QuotaRequest) -> StepResult:
 
 def _decided(step: Step, wanted: QuotaWanted, request: QuotaRequest, run: Run) -> StepResult:
     if request.refused:
-        return StepResult(
-            step=step,
-            state="failed",
-            message=f"The service refused request {request.request_id}: {request.message}",
-            code=request.code,
-            hint=refusal_hint(request.code, wanted),
-        )
+        said = f"The service refused request {request.request_id}: {request.message}"
+        return _refused(step, wanted, said, request.code)
     if request.succeeded:
         return _granted(step, wanted, run)
     return _in_progress(step, request)
+
+
+def _refused(step: Step, wanted: QuotaWanted, message: str, code: str | None) -> StepResult:
+    hint = refusal_hint(code, wanted)
+    return StepResult(step=step, state="failed", message=message, code=code, hint=hint)
 
 
 def _granted(step: Step, wanted: QuotaWanted, run: Run) -> StepResult:

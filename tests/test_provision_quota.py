@@ -82,6 +82,12 @@ def test_a_family_that_the_region_does_not_list_is_a_usage_error(session, servic
     assert service.writes == []
 
 
+def test_a_family_typed_without_blanks_is_asked_for_as_the_service_spells_it(session, service):
+    receipt = provision.apply(session, a_plan(session, family="standardncasv3_t4family"))
+    assert receipt.complete
+    assert service.writes[0][1].endswith(f"/quotas/{T4}")
+
+
 def test_the_regional_total_is_raised_before_the_family(session, service):
     service.limits["cores"] = 20
     receipt = provision.apply(session, a_plan(session, with_regional=True))
@@ -212,6 +218,14 @@ def test_a_request_that_is_not_taken_has_failed_with_the_code_and_a_hint(
     assert (result.state, result.code) == ("failed", code)
     assert result.hint
     assert service.requests == {}
+
+
+def test_a_request_that_is_turned_down_at_once_says_how_to_go_on(session, service):
+    plan = a_plan(session)
+    service.faults = [fault(an_error(400, "ContactSupport"), method="PUT")]
+    result = only(provision.apply(session, plan))
+    assert (result.state, result.code) == ("failed", "ContactSupport")
+    assert "support request" in str(result.hint)
 
 
 def test_a_connection_lost_for_good_in_mid_poll_leaves_the_request_in_progress(session, service):
