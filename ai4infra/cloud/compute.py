@@ -63,11 +63,11 @@ class _Row(msgspec.Struct, rename="camel"):
 
     name: str | None = None
     resource_type: str | None = None
-    family: msgspec.Raw | None = None
-    locations: msgspec.Raw | None = None
-    location_info: msgspec.Raw | None = None
-    capabilities: msgspec.Raw | None = None
-    restrictions: msgspec.Raw | None = None
+    family: msgspec.Raw = msgspec.Raw()
+    locations: msgspec.Raw = msgspec.Raw()
+    location_info: msgspec.Raw = msgspec.Raw()
+    capabilities: msgspec.Raw = msgspec.Raw()
+    restrictions: msgspec.Raw = msgspec.Raw()
 
 
 def is_gpu_size(name: str) -> bool:
@@ -179,7 +179,7 @@ class _Reader:
         locations = self._field(name, "locations", row.locations, list[str])
         return not locations or self.region in map(region_key, locations)
 
-    def _field(self, name: str, what: str, raw: msgspec.Raw | None, type_: type[_T]) -> _T | None:
+    def _field(self, name: str, what: str, raw: msgspec.Raw, type_: type[_T]) -> _T | None:
         value, odd = field(raw, type_)
         if odd:
             self._note(what, name)

@@ -35,9 +35,14 @@ def _one_by_one(page: msgspec.Raw, type_: type[T], what: str) -> tuple[list[T], 
     return found, len(rows) - len(found)
 
 
-def field(raw: msgspec.Raw | None, type: type[T]) -> tuple[T | None, bool]:  # noqa: A002 - as msgspec calls it
+def is_null(raw: msgspec.Raw) -> bool:
+    """Tell whether a raw field is absent or null."""
+    return bytes(memoryview(raw)[:4]) in (b"", b"null")
+
+
+def field(raw: msgspec.Raw, type: type[T]) -> tuple[T | None, bool]:  # noqa: A002 - as msgspec calls it
     """Return the value of one field, and whether there was one that doesn't fit the type."""
-    if raw is None or raw == b"null":
+    if is_null(raw):
         return None, False
     try:
         return msgspec.json.decode(raw, type=type), False

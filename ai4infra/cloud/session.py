@@ -34,6 +34,7 @@ from requests.adapters import HTTPAdapter
 
 from ai4infra.cloud.clouds import PUBLIC, Cloud, scope_of
 from ai4infra.cloud.masking import mask
+from ai4infra.cloud.rows import is_null
 from ai4infra.cloud.signin import credential_for
 from ai4infra.cloud.translate import (
     error_of,
@@ -61,6 +62,8 @@ RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 POOL_CONNECTIONS = 16
 USER_AGENT = "ai4infra"
 _JSON = "application/json"
+_HURRY: dict[str, Any] = {"connection_timeout": 5, "retry_connect": 1}
+"""Nobody waits long for what a run can do without: prices, and the word of a custom endpoint."""
 _Client = PipelineClient[HttpRequest, HttpResponse]
 
 
@@ -269,15 +272,15 @@ class _Page(
 ):
     """What every page has, however long its list is."""
 
-    value: msgspec.Raw | None = None
-    items: msgspec.Raw | None = None
+    value: msgspec.Raw = msgspec.Raw()
+    items: msgspec.Raw = msgspec.Raw()
     next_link: str | None = None
     next_page: str | None = None
     """The retail price list's spelling."""
 
     @property
     def rows(self) -> msgspec.Raw | None:
-        return next((rows for rows in (self.value, self.items) if rows and rows != b"null"), None)
+        return next((rows for rows in (self.value, self.items) if not is_null(rows)), None)
 
     def link(self, base: str) -> str | None:
         link = self.next_link or self.next_page
@@ -417,7 +420,7 @@ class Session:
     def _read(self, client: _Client, url: str, params: Params, what: str) -> bytes:
         request = HttpRequest("GET", url, params=dict(params), headers={"Accept": _JSON})
         with translated(what):
-            response = client.send_request(request)
+            response = client.send_request(request, **(_HURRY if client is self._public else {}))
         if response.status_code != HTTPStatus.OK:
             raise error_of(response.status_code, response.headers, response.content, what)
         return response.content

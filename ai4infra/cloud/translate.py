@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from azure.core.exceptions import (
     IncompleteReadError,
     ServiceRequestError,
     ServiceRequestTimeoutError,
+    ServiceResponseError,
     ServiceResponseTimeoutError,
 )
 
@@ -37,6 +39,7 @@ from ai4infra.errors import (
 from ai4infra.model import Record
 
 LONGEST_SENTENCE = 400
+_DEEPEST = 8
 SIGN_IN_HINT = "Sign in with `az login`, or try everything without a subscription: add `--sandbox`."
 _WRAPPERS = frozenset(
     [
@@ -88,7 +91,7 @@ def _json(text: str) -> Any:
 
 
 def _envelope(value: object, depth: int) -> Envelope | None:
-    if depth > 4:
+    if depth > _DEEPEST:
         return None
     if isinstance(value, str):
         return _envelope(_json(value), depth + 1)
@@ -221,9 +224,8 @@ def _seconds(value: str | None, unit: float, now: str | None) -> float | None:
 def _until(date: str, now: str | None) -> float | None:
     """Return the seconds from the answer's own date on: our clock may be wrong."""
     try:
-        return max(
-            0.0, (parsedate_to_datetime(date) - parsedate_to_datetime(now or "")).total_seconds()
-        )
+        start = parsedate_to_datetime(now) if now else datetime.now(timezone.utc)
+        return max(0.0, (parsedate_to_datetime(date) - start).total_seconds())
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
 
@@ -539,7 +541,11 @@ def translate(error: AzureError, what: str) -> Ai4infraError:
         return error_of(response.status_code, response.headers, _body(response), what)
     if isinstance(error, ClientAuthenticationError):
         return sign_in_error(error, what)
-    return _network(error, what)
+    if isinstance(error, ServiceRequestError | ServiceResponseError):
+        return _network(error, what)
+    return ServiceError(
+        f"{what}: {one_sentence(str(error))}", hint="Run again with --debug to see more."
+    )
 
 
 def incomplete(what: str, detail: str | None = None) -> ServiceError:
