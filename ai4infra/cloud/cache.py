@@ -7,6 +7,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -72,17 +73,22 @@ class Cache:
     def put(self, key: tuple[str, ...], value: object) -> None:
         """Store an answer, whole or not at all."""
         entry = _Entry(saved=self._clock(), value=msgspec.Raw(msgspec.json.encode(value)))
-        file = self._file(key)
-        try:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # mkstemp makes the file with mode 0600.
-            handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(msgspec.json.encode(entry))
-            Path(name).replace(file)
-        except OSError:
-            return
+        with suppress(OSError):
+            _write(self._file(key), msgspec.json.encode(entry))
 
     def _file(self, key: tuple[str, ...]) -> Path:
         *folders, name = [re.sub(r"[^\w.-]", "_", part).lstrip(".") or "_" for part in key]
         return self._folder.joinpath(*folders, f"{name}-v{FORMAT}.json")
+
+
+def _write(file: Path, body: bytes) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # mkstemp makes the file with mode 0600.
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(body)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -215,19 +215,19 @@ def _is_spot(row: _Row) -> bool:
 
 
 def _survivors(rows: list[_Row]) -> list[_Row]:
-    """Return the newest row of each meter; of the primary meters where there are any."""
-    newest: dict[str | None, _Row] = {}
-    for row in sorted(rows, key=lambda each: each.effective_start_date or ""):
-        newest[row.meter_id] = row
-    primary = [row for row in newest.values() if row.is_primary_meter_region]
-    return primary or list(newest.values())
+    """Return the newest rows of each meter; of the primary meters where there are any."""
+    newest: dict[str | None, str] = {}
+    for row in rows:
+        newest[row.meter_id] = max(newest.get(row.meter_id, ""), row.effective_start_date or "")
+    left = [row for row in rows if (row.effective_start_date or "") == newest[row.meter_id]]
+    return [row for row in left if row.is_primary_meter_region] or left
 
 
 def _price(rows: list[_Row], currency: str) -> Price | None:
     left = _survivors(rows)
     if len({row.retail_price for row in left}) != 1:
         return None
-    row = max(left, key=lambda each: each.effective_start_date or "")
+    row = max(left, key=lambda each: (each.effective_start_date or "", each.meter_id or ""))
     return Price(
         per_hour=row.retail_price or 0.0,
         currency=currency,
