@@ -1,0 +1,132 @@
+"""``ai4infra sandbox``: serve the local Azure, point programs at it, start over."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ai4infra.cli.options import SETTINGS, Group
+
+SHELLS = ("bash", "zsh", "fish")
+SERVE_EXAMPLES = """
+ai4infra sandbox serve
+ai4infra sandbox serve --fault throttled,path=/skus,times=2,retry-after=5
+"""
+ENV_EXAMPLES = """
+eval "$(ai4infra sandbox env)"
+ai4infra sandbox env --shell fish | source
+"""
+_state = click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the sandbox.  [default: AI4INFRA_STATE_DIR, or the user's state folder]",
+)
+
+
+@click.group(cls=Group, context_settings=SETTINGS)
+def sandbox() -> None:
+    """Serve, inspect and reset the local Azure.
+
+    An example world that behaves like Azure: try `ai4infra --sandbox recon -r eastus2`, or serve
+    it over HTTPS to the Azure CLI and other programs.
+    """
+
+
+@sandbox.command(epilog=SERVE_EXAMPLES)
+@click.option("--port", type=click.IntRange(0, 65535), help="Port, 0 for any.  [default: 8943]")
+@_state
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="SPEC",
+    help="Answer badly on purpose: KIND[,path=REGEX][,method=M][,times=N][,after=N]"
+    "[,retry-after=S]; repeatable.",
+)
+def serve(port: int | None, state: Path | None, faults: tuple[str, ...]) -> None:
+    """Serve the sandbox over HTTPS on this machine until Ctrl-C."""
+    from ai4infra.sandbox import open_sandbox
+    from ai4infra.sandbox.faults import parse_fault
+    from ai4infra.sandbox.serve import DEFAULT_PORT, note_running
+    from ai4infra.sandbox.serve import serve as served
+
+    folder = _folder(state)
+    opened = open_sandbox(folder)
+    opened.world.faults.extend(parse_fault(spec) for spec in faults)
+    with served(opened, folder, DEFAULT_PORT if port is None else port) as server:
+        note = note_running(folder, server.url)
+        try:
+            click.echo(server.url)
+            click.echo(_WELCOME.format(command=_env_command(state)), err=True)
+            _wait_for_interrupt()
+        finally:
+            note.unlink(missing_ok=True)
+
+
+_WELCOME = """An example world, not your subscription; Ctrl-C ends it. In another shell:
+  {command}"""
+
+
+def _env_command(state: Path | None) -> str:
+    option = f" --state {shlex.quote(str(state))}" if state else ""
+    return f'eval "$(ai4infra sandbox env{option})"'
+
+
+def _wait_for_interrupt() -> None:
+    import signal
+    import threading
+
+    ended = threading.Event()
+
+    def end(*_: Any) -> None:
+        ended.set()
+
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, end)
+    ended.wait()
+
+
+@sandbox.command(epilog=ENV_EXAMPLES)
+@click.option("--shell", type=click.Choice(SHELLS), default="bash", help="Whose syntax.")
+@_state
+def env(shell: str, state: Path | None) -> None:
+    """Print the shell lines that point az and other programs at the served sandbox."""
+    from ai4infra.sandbox.serve import az_lines, environment, running_url
+
+    folder = _folder(state)
+    url = running_url(folder)
+    for line in env_lines(environment(url, folder), shell):
+        click.echo(line)
+    click.echo("# Once, to sign az in to the sandbox; your own az sign-in stays untouched:")
+    for line in az_lines(url):
+        click.echo(f"#   {line}")
+
+
+def env_lines(variables: dict[str, str], shell: str) -> Iterator[str]:
+    """Yield the lines that set the variables in a shell."""
+    for name, value in variables.items():
+        quoted = shlex.quote(value)
+        yield f"set -gx {name} {quoted};" if shell == "fish" else f"export {name}={quoted}"
+
+
+@sandbox.command()
+@_state
+def reset(state: Path | None) -> None:
+    """Forget everything that was created in the sandbox; its certificate stays."""
+    from ai4infra.sandbox.world import STATE_FILE
+
+    path = _folder(state) / STATE_FILE
+    existed = path.exists()
+    path.unlink(missing_ok=True)
+    said = f"Removed {path}." if existed else f"Nothing to remove: there is no {path}."
+    click.echo(said, err=True)
+
+
+def _folder(state: Path | None) -> Path:
+    from ai4infra.sandbox.files import state_dir
+
+    return state.absolute() if state else state_dir()
