@@ -7,10 +7,9 @@ table, null in JSON and YAML, empty in CSV and TSV; it is never a zero.
 from __future__ import annotations
 
 import csv
-import io
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -73,13 +72,20 @@ class Rendered(NamedTuple):
 
 
 def document(kind: str, **parts: Any) -> dict[str, Any]:
-    """Return the document for machines: ``schemaVersion``, ``kind``, then the parts as named."""
-    return {"schemaVersion": SCHEMA_VERSION, "kind": kind, **parts}
+    """Return the document for machines: ``schemaVersion``, ``kind``, then the parts in camelCase."""
+    named = {_camel(name): part for name, part in parts.items()}
+    return {"schemaVersion": SCHEMA_VERSION, "kind": kind, **named}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def plain(value: Any) -> Any:
     """Return records as what JSON knows: dictionaries with camelCase names, lists, scalars."""
-    return msgspec.to_builtins(value)
+    # to_builtins would keep tuples, which a query does not take for lists
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def compile_query(text: str) -> Query:
@@ -151,10 +157,16 @@ def _yaml(value: Any) -> str:
 
 
 def _csv(rows: Iterable[Sequence[Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerows([_flat(value) for value in row] for row in rows)
-    return buffer.getvalue().removesuffix("\n")
+    lines = _Lines()
+    # csv quotes a carriage return only where it is part of the line's end
+    csv.writer(lines, lineterminator="\r\n").writerows(map(_flat, row) for row in rows)
+    return "\n".join(line.removesuffix("\r\n") for line in lines)
+
+
+class _Lines(list[str]):
+    """A file to csv, which writes a row at a time."""
+
+    write = list.append
 
 
 def _tsv(rows: Iterable[Sequence[Any]]) -> str:
@@ -263,6 +275,13 @@ def _page_table(page: Page, screen: Screen) -> Rendered:
     return Rendered("\n\n".join(filter(None, blocks)), hidden)
 
 
+def table_lines(columns: Sequence[Column], rows: Sequence[Any]) -> list[str]:
+    """Return the lines of a small table for use among other lines: whole and without colours."""
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    titles, right = [c.title for c in columns], [c.right for c in columns]
+    return _table(titles, right, cells, Screen()).split("\n")
+
+
 def _lines(lines: Iterable[str]) -> str:
     return "\n".join(map(_clean, lines))
 
@@ -272,7 +291,9 @@ def _fitting(
 ) -> list[int]:
     """Return the columns that fit the width, leaving out those of the highest rank first."""
     shown = list(range(len(columns)))
-    widths = [max(map(_width, (c.title, *column))) for c, column in zip(columns, cells, strict=True)]
+    widths = [
+        max(map(_width, (c.title, *column))) for c, column in zip(columns, cells, strict=True)
+    ]
     while width is not None and sum(widths[i] + len(_GAP) for i in shown) - len(_GAP) > width:
         last = max(shown, key=lambda i: (columns[i].rank, i))
         if columns[last].rank == 0:
@@ -332,9 +353,9 @@ def _cells(character: str) -> int:
 
 def checked_format(text: str) -> Format:
     """Return the format of this name, in any case; raises UsageError for another name."""
-    name = text.strip().casefold()
-    if name in FORMATS:
-        return cast("Format", name)
+    for form in FORMATS:
+        if form == text.strip().casefold():
+            return form
     raise UsageError(
         f"There is no output format called {text!r}.", hint=f"Formats: {', '.join(FORMATS)}."
     )

@@ -20,7 +20,9 @@ COMMANDS = {
     "recon": Lazy("ai4infra.cli.recon:recon", "Show the GPU sizes of a region and what fits."),
     "quota": Lazy("ai4infra.cli.quota:quota", "List VM quotas and request higher limits."),
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve, inspect and reset the local Azure."),
-    "completion": Lazy("ai4infra.cli.completion:completion", "Print the shell's completion script."),
+    "completion": Lazy(
+        "ai4infra.cli.completion:completion", "Print the shell's completion script."
+    ),
 }
 
 EXAMPLES = """
@@ -157,9 +159,9 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
     callback=_show_version,
     help="Show the version and exit.",
 )
-@click.pass_context
-def main(ctx: click.Context, **switches: bool) -> None:
+def main(**switches: bool) -> None:
     """GPU infrastructure on Azure: what can be started, what is in the way, what to do."""
+    ctx = click.get_current_context()
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

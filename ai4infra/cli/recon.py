@@ -1,0 +1,449 @@
+"""``ai4infra recon``: which GPU sizes can be started, how many, and what is in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ai4infra.cli.completion import complete_families, complete_models, complete_regions
+from ai4infra.cli.completion import complete_sizes
+from ai4infra.cli.options import SETTINGS, Command, Options, common, listed
+from ai4infra.cli.start import started
+from ai4infra.errors import EXIT_INCOMPLETE, EXIT_NO
+
+if TYPE_CHECKING:
+    from ai4infra.cli.output import Output
+    from ai4infra.client import Azure
+    from ai4infra.model import (
+        NeedAnswer,
+        NeedReport,
+        Offer,
+        Problem,
+        Recon,
+        RegionQuota,
+        Subscription,
+    )
+    from ai4infra.render import Column, Page, Tone
+
+EXAMPLES = """
+ai4infra recon --region eastus2
+ai4infra recon -r eastus2 -r westeurope --gpu A100,H100 --startable --sort gpu-price
+ai4infra recon --region eastus2 --need 8xStandard_ND96asr_v4
+ai4infra recon --all-regions --need 16xH100 -o json
+ai4infra recon -r eastus2 -o tsv --query "offers[?startable].[size, fitVms, pricePerHour]"
+"""
+
+_REGIONS_IN_FULL = 4
+_FLAG = {"is_flag": True, "show_default": False}
+
+
+@click.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
+@click.option(
+    "-r",
+    "--region",
+    "-l",
+    "--location",
+    "regions",
+    multiple=True,
+    metavar="REGION",
+    shell_complete=complete_regions,
+    help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
+)
+@click.option("--all-regions", **_FLAG, help="Every region of the subscription.")
+@click.option("--all-subscriptions", **_FLAG, help="Every subscription that you can see.")
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="NC|ND|NV|all",
+    shell_complete=complete_families,
+    help="Class of series; all adds NG, NP (FPGA) and NCC (confidential).  [default: NC, ND, NV]",
+)
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="MODEL",
+    shell_complete=complete_models,
+    help="GPU model such as A100,H100.",
+)
+@click.option("--min-gpus", type=click.FloatRange(min=0), help="GPUs in one VM, at least.")
+@click.option(
+    "--min-gpu-memory",
+    type=click.FloatRange(min=0),
+    metavar="GIB",
+    help="Memory of each GPU, at least.",
+)
+@click.option("--startable", **_FLAG, help="Only what access and quota allow now.")
+@click.option("--spot", **_FLAG, help="Only what can run as spot, judged by the spot pool.")
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_sizes,
+    help="Size, in any case, with or without Standard_; * stands for anything.",
+)
+@click.option(
+    "--sort",
+    metavar="KEY",
+    help="size, price, gpu-price, fit, gpus, gpu-memory, memory or region; -price descends.",
+)
+@click.option("--no-prices", "--no-price", **_FLAG, help="Do not ask for list prices.")
+@click.option("--currency", default="USD", metavar="CODE", help="Currency of list prices.")
+@click.option("--physical-zones", **_FLAG, help="Show the physical zones of this subscription.")
+@click.option("--refresh", **_FLAG, help="Ask again for what is cached (sizes 1 h, prices 1 day).")
+@click.option(
+    "--need",
+    "needs",
+    multiple=True,
+    metavar="COUNTxSIZE|COUNTxMODEL",
+    help="Answer whether this fits: 8xStandard_ND96asr_v4 (VMs), 16xA100 (GPUs). All together.",
+)
+@common(many_subscriptions=True)
+def recon(options: Options, **given: Any) -> None:
+    """Show the GPU sizes that regions list for you: access, quota, prices, and what fits.
+
+    Sizes come from Microsoft.Compute, quota is VM (Microsoft.Compute) quota, prices are retail,
+    pay-as-you-go, Linux. Listing and quota are not capacity: only starting a VM proves that there
+    is hardware.
+
+    With --need the exit code is 0 when all needs fit one of the regions, and 4 otherwise.
+    """
+    with started(options) as (az, out):
+        if given["needs"]:
+            _answer(az, out, options, given)
+        else:
+            _list(az, out, options, given)
+
+
+def _where(options: Options, given: dict[str, Any], out: Output) -> dict[str, Any]:
+    """Return the arguments that a survey takes."""
+    return {
+        "subscriptions": options.subscriptions,
+        "all_subscriptions": given["all_subscriptions"],
+        "all_regions": given["all_regions"],
+        "with_prices": not given["no_prices"],
+        "currency": given["currency"],
+        "physical_zones": given["physical_zones"],
+        "refresh": given["refresh"],
+        "on_progress": out.progress,
+    }
+
+
+def _list(az: Azure, out: Output, options: Options, given: dict[str, Any]) -> None:
+    found = az.recon(
+        *listed(given["regions"]),
+        families=listed(given["families"]) or None,
+        gpus=listed(given["gpus"]),
+        min_gpus=given["min_gpus"],
+        min_gpu_memory_gib=given["min_gpu_memory"],
+        sizes=listed(given["sizes"]),
+        startable=given["startable"],
+        spot=given["spot"],
+        sort=given["sort"],
+        **_where(options, given, out),
+    )
+    out.result(_recon_page(found, given))
+    _tell(out, found.warnings, found.problems)
+    if found.problems:
+        raise click.exceptions.Exit(EXIT_INCOMPLETE)
+
+
+def _answer(az: Azure, out: Output, options: Options, given: dict[str, Any]) -> None:
+    needs = listed(given["needs"])
+    az.check_needs(*needs)
+    survey = az.survey(*listed(given["regions"]), **_where(options, given, out))
+    report = az.need_in(survey, *needs, spot=given["spot"])
+    out.result(_need_page(report, survey.subscriptions, survey.problems, survey.warnings))
+    _tell(out, survey.warnings, survey.problems)
+    if not report.fits_somewhere:
+        raise click.exceptions.Exit(EXIT_INCOMPLETE if survey.problems else EXIT_NO)
+
+
+def _tell(out: Output, warnings: Iterable[str], problems: Iterable[Problem]) -> None:
+    for warning in warnings:
+        out.warn(warning)
+    for problem in problems:
+        out.problem(f"{problem.subject}: {problem.message}", code=problem.code, hint=problem.hint)
+
+
+# --- the table of sizes
+
+
+def _recon_page(found: Recon, given: dict[str, Any]) -> Page:
+    from ai4infra.model import Offer
+    from ai4infra.recon import CAVEAT
+    from ai4infra.render import Page, document
+
+    currency = None if given["no_prices"] else given["currency"].upper()
+    parts = {
+        "subscriptions": found.subscriptions,
+        "offers": found.offers,
+        "region_quotas": found.region_quotas,
+        "summary": found.summary,
+        "problems": found.problems,
+        "warnings": found.warnings,
+        "caveat": CAVEAT,
+    }
+    return Page(
+        document=document("recon", **parts),
+        rows=found.offers,
+        row_type=Offer,
+        columns=_columns(found, currency, spot=given["spot"], physical=given["physical_zones"]),
+        above=_title(found.subscriptions, [q.region for q in found.region_quotas], currency),
+        below=[*_summary(found), "", CAVEAT],
+        tone=_tone,
+    )
+
+
+def _title(
+    subscriptions: Sequence[Subscription], regions: Iterable[str], currency: str | None
+) -> list[str]:
+    names = list(dict.fromkeys(regions))
+    where = ", ".join(names) if len(names) <= _REGIONS_IN_FULL else f"{len(names)} regions"
+    prices = f"; prices: retail, pay-as-you-go, Linux, {currency}" if currency else ""
+    return [
+        f"GPU sizes in {where}",
+        *(f"Subscription {_subscription(s)}" for s in subscriptions),
+        f"Quota: VM (Microsoft.Compute){prices}",
+    ]
+
+
+def _subscription(subscription: Subscription) -> str:
+    if subscription.name == subscription.id:
+        return subscription.id
+    return f"{subscription.name} ({subscription.id})"
+
+
+def _tone(offer: Offer) -> Tone | None:
+    return "dim" if offer.startable is False else None
+
+
+def _columns(found: Recon, currency: str | None, *, spot: bool, physical: bool) -> list[Column]:
+    from ai4infra.render import Column
+
+    names = {s.id: s.name for s in found.subscriptions}
+    columns = [
+        Column("Size", lambda o: o.size),
+        Column("GPU", _gpu),
+        Column("GPU GiB", lambda o: _number(o.gpu_memory_gib, 1), True, 6),
+        Column("vCPUs", lambda o: _number(o.vcpus), True, 5),
+        Column("RAM GiB", lambda o: _number(o.memory_gib), True, 8),
+        Column("NVMe GiB", _nvme, True, 10),
+        Column("IB Gb/s", lambda o: _or_none(o.infiniband_gbps), True, 11),
+        Column("Zones", lambda o: ",".join(o.zones) or "-", False, 7),
+        Column("Access", _access),
+        Column("Quota", _quota, True, 3),
+        Column("Fits", lambda o: _fits(o, o.fit_vms), True, 1 if spot else 0),
+        Column("Limit", _limit, False, 4 if spot else 2),
+        Column("Spot fits", lambda o: _fits(o, o.spot_fit_vms), True, 0 if spot else 9),
+    ]
+    if physical:
+        columns.insert(8, Column("Physical zones", lambda o: _list_of(o.physical_zones), False, 7))
+    if len({q.region for q in found.region_quotas}) > 1:
+        columns.insert(0, Column("Region", lambda o: o.region))
+    if len(names) > 1:
+        columns.insert(0, Column("Subscription", lambda o: names[o.subscription_id]))
+    return [*columns, *(_price_columns(currency, spot=spot) if currency else [])]
+
+
+def _price_columns(currency: str, *, spot: bool) -> list[Column]:
+    from ai4infra.render import Column
+
+    return [
+        Column(f"{currency}/h", lambda o: _money(o.price_per_hour), True, 5 if spot else 1),
+        Column("per GPU", lambda o: _money(o.price_per_gpu_hour), True, 9 if spot else 4),
+        Column("Spot/h", lambda o: _money(o.spot_price_per_hour), True, 1 if spot else 6),
+        Column("per GPU", lambda o: _money(o.spot_price_per_gpu_hour), True, 4 if spot else 9),
+    ]
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    from ai4infra.render import number
+
+    return number(value, digits)
+
+
+def _money(value: float | None) -> str:
+    return "?" if value is None else f"{value:,.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def _or_none(value: float | None) -> str:
+    return "-" if value == 0 else _number(value)
+
+
+def _list_of(values: Sequence[str] | None) -> str:
+    return "?" if values is None else ",".join(values) or "-"
+
+
+def _gpu(offer: Offer) -> str:
+    return f"{offer.gpu_count_text or '?':>3} × {offer.gpu_model or '?'}"
+
+
+def _nvme(offer: Offer) -> str:
+    disks = f" ({offer.local_nvme_disks})" if (offer.local_nvme_disks or 0) > 1 else ""
+    return f"{_or_none(offer.local_nvme_gib)}{disks}"
+
+
+def _access(offer: Offer) -> str:
+    if offer.access in ("retiring", "retired") and offer.retirement_date:
+        return f"{offer.access} {offer.retirement_date}"
+    return offer.access
+
+
+def _fits(offer: Offer, vms: int | None) -> str:
+    """Show how many VMs quota allows; where access allows none, quota does not matter."""
+    return "-" if _closed(offer) else _number(vms)
+
+
+def _limit(offer: Offer) -> str:
+    return "access" if _closed(offer) else offer.fit_limit or "?"
+
+
+def _closed(offer: Offer) -> bool:
+    return offer.access in ("blocked", "retired")
+
+
+def _quota(offer: Offer) -> str:
+    return f"{_number(offer.quota_used)}/{_number(offer.quota_limit)}"
+
+
+def _summary(found: Recon) -> Iterator[str]:
+    """Say what the rows add up to, what the regional pools hold, and what to do."""
+    summary = found.summary
+    unknown = f", {summary.unknown} with unknown quota" if summary.unknown else ""
+    yield f"{_count(summary.sizes, 'size')}: {summary.startable} can be started now{unknown}."
+    if summary.blocked_by:
+        blocked = ", ".join(f"{number} {why}" for why, number in summary.blocked_by.items())
+        yield f"In the way: {blocked}."
+    if len(found.region_quotas) <= _REGIONS_IN_FULL:
+        yield from map(_pools, found.region_quotas)
+    if summary.actions:
+        yield ""
+        yield "What to do:"
+        yield from (f"  {action}" for action in summary.actions)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _pools(quotas: RegionQuota) -> str:
+    regional, spot = quotas.regional, quotas.spot
+    return (
+        f"{quotas.region}: {_used(regional)} vCPUs of the regional total used,"
+        f" {_used(spot)} of the spot pool."
+    )
+
+
+def _used(quota: Any) -> str:
+    return f"{_number(quota.used)} of {_number(quota.limit)}" if quota else "unknown"
+
+
+# --- the answer to needs
+
+
+_VERDICTS = {True: "FITS", False: "DOES NOT FIT", None: "UNKNOWN"}
+
+
+def _need_page(
+    report: NeedReport,
+    subscriptions: Sequence[Subscription],
+    problems: Sequence[Problem],
+    warnings: Sequence[str],
+) -> Page:
+    from ai4infra.model import NeedAnswer
+    from ai4infra.recon import CAVEAT
+    from ai4infra.render import Page, document
+
+    parts = {
+        "subscriptions": subscriptions,
+        "needs": report.needs,
+        "fits_somewhere": report.fits_somewhere,
+        "answers": report.answers,
+        "alternatives": report.alternatives,
+        "problems": problems,
+        "warnings": warnings,
+        "caveat": CAVEAT,
+    }
+    names = {s.id: s.name for s in subscriptions}
+    return Page(
+        document=document("need", **parts),
+        rows=report.answers,
+        row_type=NeedAnswer,
+        columns=_need_columns(names),
+        above=[f"Needed: {' and '.join(need.text for need in report.needs)}"],
+        below=[*_need_lines(report, names), "", CAVEAT],
+        tone=lambda answer: {True: "good", False: "bad"}.get(answer.fits),
+    )
+
+
+def _need_columns(names: dict[str, str]) -> list[Column]:
+    from ai4infra.render import Column
+
+    columns = [
+        Column("Region", lambda a: a.region),
+        Column("Answer", lambda a: _VERDICTS[a.fits]),
+        Column("With", _with),
+        Column("Price/h", _price_of, True, 1),
+        Column("Short of", _short_of, False, 2),
+    ]
+    if len(names) > 1:
+        columns.insert(0, Column("Subscription", lambda a: names[a.subscription_id]))
+    return columns
+
+
+def _with(answer: NeedAnswer) -> str:
+    return " + ".join(f"{p.vms} × {p.size}" for p in answer.placements) or "-"
+
+
+def _price_of(answer: NeedAnswer) -> str:
+    return f"{_money(answer.price_per_hour)} {answer.currency or ''}".rstrip()
+
+
+def _short_of(answer: NeedAnswer) -> str:
+    limits = (f"{_number(s.short_vcpus)} vCPUs {s.limit}" for s in answer.shortfalls)
+    return "; ".join(limits) or ("access" if answer.blocked else "-")
+
+
+def _need_lines(report: NeedReport, names: dict[str, str]) -> Iterator[str]:
+    """Explain each answer that is no clear yes, then list what fits instead."""
+    for answer in report.answers:
+        lines = [*_why(answer), *(f"  {action}" for action in answer.actions)]
+        if lines:
+            who = f" ({names[answer.subscription_id]})" if len(names) > 1 else ""
+            yield f"{answer.region}{who}: {_VERDICTS[answer.fits].lower()}"
+            yield from lines
+            yield ""
+    if report.alternatives:
+        yield "What fits instead, cheapest per GPU first:"
+        yield from _alternatives(report, names)
+
+
+def _why(answer: NeedAnswer) -> Iterator[str]:
+    for text in answer.blocked:
+        yield f"  {text}"
+    for lack in answer.shortfalls:
+        yield (
+            f"  {lack.label}: {_number(lack.required_vcpus)} vCPUs needed,"
+            f" {_number(lack.free_vcpus)} free, {_number(lack.short_vcpus)} short"
+            f" (limit to ask for: {_number(lack.new_limit_vcpus)})"
+        )
+
+
+def _alternatives(report: NeedReport, names: dict[str, str]) -> Iterator[str]:
+    from ai4infra.render import Column, table_lines
+
+    columns = [
+        Column("  Region", lambda a: f"  {a.region}"),
+        Column("With", lambda a: f"{a.vms} × {a.size}"),
+        Column("GPUs", lambda a: f"{_number(a.gpus, 2)} × {a.gpu_model or '?'}"),
+        Column("Price/h", _price_of, True),
+        Column("per GPU", lambda a: _money(a.price_per_gpu_hour), True),
+    ]
+    if len(names) > 1:
+        columns.insert(1, Column("Subscription", lambda a: names[a.subscription_id]))
+    yield from table_lines(columns, report.alternatives)

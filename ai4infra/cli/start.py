@@ -1,0 +1,44 @@
+"""How every command that asks Azure begins: settings, output, connection, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from ai4infra.cli.output import SANDBOX_NOTICE, Output
+
+if TYPE_CHECKING:
+    from ai4infra.cli.options import Options
+    from ai4infra.client import Azure
+
+
+@contextmanager
+def started(options: Options) -> Iterator[tuple[Azure, Output]]:
+    """Yield what to ask and where to print; a bad ``--output`` or ``--query`` ends it here."""
+    from ai4infra.client import connect
+
+    with connect(
+        # Several are passed to the question itself; one is a setting like others.
+        subscription=options.subscriptions[0] if len(options.subscriptions) == 1 else None,
+        sandbox=options.sandbox,
+        auth=options.auth,
+        client_id=options.client_id,
+        tenant=options.tenant,
+        cloud=options.cloud,
+        arm_endpoint=options.arm_endpoint,
+        output=options.output,
+        trace=_trace if options.debug else None,
+    ) as az:
+        out = Output(options, default_format=az.settings.output)
+        if options.sandbox:
+            out.note(SANDBOX_NOTICE)
+        for key, source in az.settings.sources.items():
+            out.verbose(f"{key}: {getattr(az.settings, key)} ({source})")
+        yield az, out
+
+
+def _trace(text: str) -> None:
+    click.echo(text, err=True)
