@@ -1,0 +1,635 @@
+import random
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from ai4infra import plan
+from ai4infra.errors import UsageError
+from ai4infra.model import (
+    GpuFacts,
+    Offer,
+    Price,
+    Quota,
+    RegionQuota,
+    Restriction,
+    SizePrices,
+    Sku,
+)
+from ai4infra.recon import (
+    SORT_KEYS,
+    memory_per_gpu_gib,
+    offers,
+    quota_command,
+    select,
+    sort,
+    summary,
+    unlisted_sizes,
+)
+
+SUBSCRIPTION = "5a1c9f57-6e4d-4b0a-9f3e-2d7c8b1a0e44"
+TODAY = date(2026, 3, 2)
+A100 = "Standard NDASv4_A100 Family"
+NO_ACCESS = "NotAvailableForSubscription"
+
+
+def a_sku(name: str = "Standard_ND96asr_v4", **fields: Any) -> Sku:
+    given = {"region": "eastus2", "family": A100, "zones": ("1", "2", "3"), "vcpus": 96}
+    return Sku(name=name, **{**given, **fields})
+
+
+def facts_of(**fields: Any) -> Any:
+    known = {"series_class": "ND", "gpu_model": "A100", "gpu_count": "8", "gpu_memory_gib": 40.0}
+    return lambda size: GpuFacts(size=size, **{**known, "source": "a page", **fields})
+
+
+def a_quota(name: str, limit: int | None, used: int | None = 0) -> Quota:
+    return Quota(name=name, label=f"{name} vCPUs", region="eastus2", used=used, limit=limit)
+
+
+def plenty() -> list[Quota]:
+    return [a_quota(A100, 960), a_quota("cores", 10_000), a_quota("lowPriorityCores", 960)]
+
+
+def rows(
+    *skus: Sku, quotas: Sequence[Quota] | None = None, prices: Any = None, **more: Any
+) -> tuple[Offer, ...]:
+    given = {"subscription_id": SUBSCRIPTION, "region": "eastus2", "today": TODAY}
+    return offers(skus, plenty() if quotas is None else quotas, prices, **{**given, **more})
+
+
+def row(*skus: Sku, **more: Any) -> Offer:
+    (only,) = rows(*(skus or (a_sku(),)), **{"facts": facts_of(), **more})
+    return only
+
+
+def a_price(per_hour: float) -> SizePrices:
+    return SizePrices(on_demand=Price(per_hour=per_hour, currency="USD"))
+
+
+def location(reason: str = NO_ACCESS) -> Restriction:
+    return Restriction(kind="Location", reason=reason)
+
+
+def zonal(*zones: str, reason: str = NO_ACCESS) -> Restriction:
+    return Restriction(kind="Zone", reason=reason, zones=zones)
+
+
+# --- what is listed
+
+
+def test_sizes_without_an_accelerator_are_not_listed() -> None:
+    assert rows(a_sku("Standard_D96s_v5")) == ()
+
+
+@pytest.mark.parametrize("name", ["Standard_NX8s_v1", "Standard_NP10s", "Standard_NC9xyz_B777_v9"])
+def test_accelerator_sizes_that_nobody_knows_yet_are_listed(name: str) -> None:
+    assert [o.size for o in rows(a_sku(name))] == [name]
+
+
+def test_a_size_of_no_n_series_that_says_it_has_gpus_is_listed() -> None:
+    assert [o.gpu_count for o in rows(a_sku("Standard_XY8_v1", gpus=2))] == [2]
+
+
+def test_regions_compare_without_case_and_blanks() -> None:
+    listed = rows(a_sku(region="EastUS2"), a_sku(region="westus3"), region="East US 2")
+    assert [o.region for o in listed] == ["eastus2"]
+
+
+def test_duplicates_of_a_size_become_one_row_with_all_restrictions() -> None:
+    one = row(
+        a_sku(zones=("1",), vcpus=None),
+        a_sku("standard_nd96ASR_V4", zones=("2", "3"), restrictions=(zonal("3"),)),
+    )
+    assert (one.zones, one.vcpus, one.access) == (("1", "2"), 96, "zone-limited")
+
+
+def test_rows_come_in_natural_order_of_their_names() -> None:
+    names = ["Standard_NC64as_T4_v3", "Standard_NC4as_T4_v3", "Standard_NC16as_T4_v3"]
+    assert [o.size for o in rows(*map(a_sku, names))] == [names[1], names[2], names[0]]
+
+
+# --- access
+
+
+@pytest.mark.parametrize(
+    ("offered", "restrictions", "access", "zones"),
+    [
+        ("321", (), "open", "123"),
+        ("", (), "open", ""),
+        ("", (zonal("1", "2", "3"),), "open", ""),
+        ("23", (zonal("1"),), "open", "23"),
+        ("123", (zonal("1"),), "zone-limited", "23"),
+        ("2", (zonal("1", "2", "3"),), "regional-only", ""),
+        ("123", (zonal("3", "1"), zonal("2")), "regional-only", ""),
+        ("123", (location(),), "blocked", "123"),
+        ("123", (zonal("1", "2", "3"), location()), "blocked", ""),
+    ],
+)
+def test_usable_zones_are_the_offered_less_the_restricted(
+    offered: str, restrictions: tuple[Restriction, ...], access: str, zones: str
+) -> None:
+    one = row(a_sku(zones=tuple(offered), restrictions=restrictions))
+    assert (one.access, "".join(one.zones)) == (access, zones)
+    assert (one.access_reason is None) == (access == "open")
+
+
+@pytest.mark.parametrize(
+    ("ours", "api", "access", "shown"),
+    [
+        (None, None, "open", None),
+        ("2026-03-02", None, "retired", "2026-03-02"),
+        ("2026-03-03", None, "retiring", "2026-03-03"),
+        (None, "2027-09-30", "retiring", "2027-09-30"),
+        ("2027-09-30", "2025-09-30", "retired", "2025-09-30"),
+    ],
+)
+def test_the_earlier_retirement_date_decides(
+    ours: str | None, api: str | None, access: str, shown: str | None
+) -> None:
+    one = row(a_sku(retirement_date=api), facts=facts_of(retirement_date=ours))
+    assert (one.access, one.retirement_date) == (access, shown)
+
+
+def test_two_retirement_dates_that_differ_are_both_told() -> None:
+    one = row(a_sku(retirement_date="2025-09-30"), facts=facts_of(retirement_date="2027-09-30"))
+    assert "2025-09-30" in one.notes[0]
+    assert "2027-09-30" in one.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("restriction", "access"), [(location(), "blocked"), (zonal("1"), "zone-limited")]
+)
+def test_a_stricter_access_is_kept_beside_a_retirement_date(
+    restriction: Restriction, access: str
+) -> None:
+    one = row(a_sku(retirement_date="2027-01-31", restrictions=(restriction,)))
+    assert (one.access, one.retirement_date) == (access, "2027-01-31")
+
+
+def test_every_reason_code_has_advice_of_its_own_and_unknown_ones_stay_as_they_are() -> None:
+    reasons = [
+        row(a_sku(restrictions=(location(code),))).access_reason
+        for code in (NO_ACCESS, "QuotaId", "SomethingNew")
+    ]
+    assert reasons == [
+        f"{NO_ACCESS}: the subscription has no access to this size in this region",
+        "QuotaId: the subscription's offer type is not entitled to this size",
+        "SomethingNew",
+    ]
+
+
+def test_physical_zones_follow_the_usable_logical_ones() -> None:
+    names = {"1": "eastus2-az3", "2": "eastus2-az1"}
+    one = row(a_sku(restrictions=(zonal("2"),)), physical_zones=names)
+    assert one.physical_zones == ("eastus2-az3", "?")
+    assert row().physical_zones is None
+
+
+# --- hardware
+
+
+@pytest.mark.parametrize(
+    ("ours", "api", "count", "text", "memory"),
+    [
+        ("8", 8, 8, "8", 320),
+        ("1/6", 1, 1 / 6, "1/6", 40 / 6),
+        (None, 4, 4, "4", 160),
+        ("8", None, 8, "8", 320),
+        (None, None, None, None, None),
+        (None, 0, None, None, None),
+    ],
+)
+def test_our_gpu_count_wins_and_without_one_the_service_is_believed(
+    ours: str | None, api: int | None, count: float | None, text: str | None, memory: float | None
+) -> None:
+    one = row(a_sku(gpus=api), facts=facts_of(gpu_count=ours))
+    assert (one.gpu_count, one.gpu_count_text) == (count, text)
+    assert one.gpu_memory_gib == pytest.approx(memory)
+
+
+def test_a_gpu_count_that_differs_from_the_service_is_noted() -> None:
+    assert row(a_sku(gpus=1), facts=facts_of(gpu_count="1/6")).notes == (
+        "Azure's size list says 1 GPU; this size has 1/6.",
+    )
+    assert row(a_sku(gpus=8)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("rdma", "ours", "shown", "notes"),
+    [
+        (True, 1600.0, 1600.0, 0),
+        (False, None, 0.0, 0),
+        (True, None, None, 1),
+        (None, None, None, 0),
+        (True, 0.0, 0.0, 1),
+        (False, 200.0, 200.0, 1),
+    ],
+)
+def test_infiniband_is_unknown_only_where_nothing_tells(
+    rdma: bool | None, ours: float | None, shown: float | None, notes: int
+) -> None:
+    one = row(a_sku(rdma=rdma), facts=facts_of(infiniband_gbps=ours))
+    assert (one.infiniband_gbps, len(one.notes)) == (shown, notes)
+
+
+@pytest.mark.parametrize(
+    ("api", "ours", "shown"),
+    [(900.0, 894.1, 900.0), (None, 894.1, 894.1), (0.0, None, 0.0), (None, None, None)],
+)
+def test_local_nvme_is_what_the_service_says_else_our_data_and_apart_from_the_temp_disk(
+    api: float | None, ours: float | None, shown: float | None
+) -> None:
+    one = row(a_sku(nvme_gib=api, temp_disk_gib=64.0), facts=facts_of(nvme_gib=ours))
+    assert (one.local_nvme_gib, one.temp_disk_gib) == (shown, 64.0)
+
+
+# --- quota
+
+UNKNOWN = a_quota("unrelated", 5)
+
+
+@pytest.mark.parametrize(
+    ("family", "cores", "fit", "limit", "startable"),
+    [
+        ((960, 0), (10_000, 0), 10, "family", True),
+        ((960, 0), (100, 0), 1, "regional", True),
+        ((96, 0), (10, 0), 0, "regional", False),
+        ((96, 0), (96, 0), 1, "family", True),
+        ((95, 0), (95, 0), 0, "family", False),
+        ((100, 120), (10_000, 0), 0, "family", False),
+        (None, (10_000, 0), None, None, None),
+        ((960, 0), None, None, None, None),
+        (None, (0, 0), 0, "regional", False),
+        ((0, 0), None, 0, "family", False),
+        ((-1, 0), (10_000, 0), None, None, None),
+        ((960, None), (10_000, 0), None, None, None),
+    ],
+)
+def test_family_and_regional_total_both_bind_and_the_tighter_is_named(
+    family: tuple[int, int | None] | None,
+    cores: tuple[int, int] | None,
+    fit: int | None,
+    limit: str | None,
+    startable: bool | None,
+) -> None:
+    given = {A100: family, "cores": cores}
+    quotas = [a_quota(name, *numbers) for name, numbers in given.items() if numbers]
+    one = row(quotas=quotas)
+    assert (one.fit_vms, one.fit_limit, one.startable) == (fit, limit, startable)
+
+
+def test_quota_that_could_not_be_read_is_unknown() -> None:
+    (one,) = offers(
+        [a_sku()], None, None, subscription_id=SUBSCRIPTION, region="eastus2", today=TODAY
+    )
+    assert (one.quota_limit, one.fit_vms, one.spot_fit_vms, one.startable) == (None,) * 4
+
+
+def test_the_family_is_looked_up_exactly_but_for_case_and_blanks() -> None:
+    near = [a_quota("Standard NDASv4_A100 Family v2", 7), a_quota("standardNDASv4_A100", 8)]
+    assert row(quotas=[*near, a_quota("cores", 960)]).quota_limit is None
+    spelt = a_quota("standardndasv4_a100family", 192)
+    assert row(quotas=[*near, spelt, a_quota("cores", 960)]).fit_vms == 2
+
+
+@pytest.mark.parametrize(
+    ("capable", "pool", "fit"),
+    [(True, 200, 2), (None, 200, 2), (False, 200, 0), (True, None, None), (False, None, 0)],
+)
+def test_spot_has_a_pool_of_its_own(
+    capable: bool | None, pool: int | None, fit: int | None
+) -> None:
+    quotas = [a_quota("lowPriorityCores", pool), a_quota("cores", 0)]
+    assert row(a_sku(spot_capable=capable), quotas=quotas).spot_fit_vms == fit
+
+
+@pytest.mark.parametrize("vcpus", [None, 0])
+def test_without_vcpus_nothing_fits_for_sure(vcpus: int | None) -> None:
+    assert row(a_sku(vcpus=vcpus)).fit_vms is None
+    assert row(a_sku(vcpus=vcpus), quotas=[a_quota("cores", 0)]).fit_vms == 0
+
+
+@pytest.mark.parametrize(
+    ("restrictions", "retires", "startable"),
+    [
+        ((location(),), None, False),
+        ((), "2025-01-01", False),
+        ((), "2027-01-01", True),
+        ((zonal("1", "2", "3"),), None, True),
+    ],
+)
+def test_only_blocked_and_retired_sizes_cannot_be_started_for_access(
+    restrictions: tuple[Restriction, ...], retires: str | None, startable: bool
+) -> None:
+    one = row(a_sku(restrictions=restrictions, retirement_date=retires))
+    assert (one.fit_vms, one.startable) == (10, startable)
+
+
+# --- prices
+
+
+def test_a_share_of_a_gpu_is_priced_as_a_whole_one_in_decimals() -> None:
+    prices = {"nd96asr_v4": a_price(0.454)}
+    assert row(facts=facts_of(gpu_count="1/6"), prices=prices).price_per_gpu_hour == 2.724
+
+
+def test_prices_that_are_missing_zero_or_not_asked_for_are_unknown() -> None:
+    assert row(prices=None).currency is None
+    missing = row(prices={}, currency="EUR")
+    assert (missing.price_per_hour, missing.price_per_gpu_hour) == (None, None)
+    assert missing.currency == "EUR"
+    assert row(prices={"nd96asr_v4": a_price(0.0)}).price_per_hour is None
+
+
+def test_without_a_gpu_count_only_the_price_per_gpu_is_unknown() -> None:
+    one = row(facts=facts_of(gpu_count=None), prices={"nd96asr_v4": a_price(27.2)})
+    assert (one.price_per_hour, one.price_per_gpu_hour) == (27.2, None)
+
+
+@pytest.mark.parametrize(("price", "noted"), [(1.2, True), (1.23, False), (3.67, False)])
+def test_a_price_below_a_third_of_its_siblings_is_noted(price: float, noted: bool) -> None:
+    prices = {
+        "nc24ads_a100_v4": a_price(price),
+        "nc48ads_a100_v4": a_price(7.346),
+        "nc96ads_a100_v4": a_price(14.692),
+        "nc4as_t4_v3": a_price(0.5),
+    }
+    names = [f"Standard_{n}" for n in ("NC24ads_A100_v4", "NC48ads_A100_v4", "NC96ads_A100_v4")]
+    listed = rows(*map(a_sku, [*names, "Standard_NC4as_T4_v3"]), prices=prices)
+    suspicious = {o.size for o in listed if any("a third" in note for note in o.notes)}
+    assert suspicious == ({"Standard_NC24ads_A100_v4"} if noted else set())
+
+
+# --- filters
+
+CATALOG = [
+    "Standard_NC4as_T4_v3",
+    "Standard_NC24ads_A100_v4",
+    "Standard_NC96ads_A100_v4",
+    "Standard_ND96asr_v4",
+    "Standard_NV6ads_A10_v5",
+    "Standard_NV36ads_A10_v5",
+    "Standard_NG32adms_V620_v1",
+    "Standard_NP10s",
+    "Standard_NCC40ads_H100_v5",
+]
+
+
+@pytest.mark.parametrize(
+    ("filters", "kept"),
+    [
+        ({}, [0, 1, 2, 3, 4, 5]),
+        ({"families": ["nd"]}, [3]),
+        ({"families": ["NG", "NP"]}, [6, 7]),
+        ({"families": ["all"]}, range(9)),
+        ({"gpus": ["a100"]}, [1, 2, 3]),
+        ({"gpus": ["V620"]}, [6]),
+        ({"gpus": ["H100"]}, []),
+        ({"gpus": ["H100"], "families": ["NCC"]}, [8]),
+        ({"gpus": ["A100-80GB", "T4"]}, [0, 1, 2]),
+        ({"gpus": ["A10"]}, [4, 5]),
+        ({"min_gpus": 1, "gpus": ["A10"]}, [5]),
+        ({"min_gpus": 4}, [2, 3]),
+        ({"min_gpu_memory_gib": 40}, [1, 2, 3]),
+        ({"min_gpu_memory_gib": 24}, [1, 2, 3, 5]),
+        ({"sizes": ["ng32adms_v620_V1", "Standard_NC4as_T4"]}, [6]),
+        ({"sizes": ["*_A100_*"]}, [1, 2]),
+    ],
+)
+def test_filters_keep_what_passes_all_of_them(filters: Any, kept: Sequence[int]) -> None:
+    listed = rows(*map(a_sku, CATALOG))
+    chosen = {o.size for o in select(listed, **filters)}
+    assert chosen == {CATALOG[i] for i in kept}
+
+
+def test_a_filter_drops_what_it_cannot_judge() -> None:
+    unknown = row(facts=facts_of(gpu_count=None, gpu_memory_gib=None), quotas=[])
+    assert select([unknown]) == (unknown,)
+    for filters in ({"min_gpus": 1}, {"min_gpu_memory_gib": 1}, {"startable": True}):
+        assert select([unknown], **filters) == ()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("capable", "pool", "spot", "both"),
+    [(True, 96, 1, 1), (True, 95, 1, 0), (False, 96, 0, 0), (None, 96, 0, 0)],
+)
+def test_spot_keeps_what_can_run_so_and_startable_then_asks_the_spot_pool(
+    capable: bool | None, pool: int, spot: int, both: int
+) -> None:
+    quotas = [a_quota("lowPriorityCores", pool), a_quota("cores", 0), a_quota(A100, 0)]
+    one = row(a_sku(spot_capable=capable), quotas=quotas)
+    assert len(select([one], spot=True)) == spot
+    assert len(select([one], spot=True, startable=True)) == both
+    assert select([one], startable=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("filters", "hint"), [({"families": ["NDD"]}, "ND"), ({"gpus": ["A1000"]}, "A100")]
+)
+def test_unknown_families_and_models_are_refused_with_close_names(filters: Any, hint: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        select(rows(a_sku()), **filters)
+    assert hint in (refusal.value.hint or "")
+
+
+def test_a_size_that_no_region_lists_and_nobody_knows_is_an_error_with_close_names() -> None:
+    listed = rows(a_sku("Standard_ND77asr_v9"))
+    assert unlisted_sizes(["nd77ASR_v9", "NC24ads_A100_v4", "*A100*"], listed) is None
+    error = unlisted_sizes(["ND97asr_v4"], listed)
+    assert error is not None
+    assert "Standard_ND96asr_v4" in (error.hint or "")
+
+
+def test_the_share_of_a_gpu_counts_as_its_memory() -> None:
+    sixth, eight = rows(a_sku("Standard_NV6ads_A10_v5"), a_sku("Standard_ND96asr_v4"))[::-1]
+    assert (memory_per_gpu_gib(sixth), memory_per_gpu_gib(eight)) == (4, 40)
+
+
+# --- order
+
+
+@pytest.mark.parametrize("key", SORT_KEYS)
+@pytest.mark.parametrize("spot", [False, True])
+def test_unknown_values_are_last_both_ways(key: str, spot: bool) -> None:
+    """Of the two known rows, the second has more of everything."""
+    blank = structs.replace(
+        row(a_sku("Standard_ND0_v1", vcpus=None), facts=facts_of(gpu_count=None)), region="zz"
+    )
+    low = priced(row(a_sku("Standard_ND8_v1", vcpus=48, memory_gib=9)), 2.0)
+    high = priced(
+        row(a_sku("Standard_ND16_v1", vcpus=24, memory_gib=10), facts=facts_of(gpu_count="9")), 3.0
+    )
+    high = structs.replace(high, region="eastus10")
+    upwards = sort([high, blank, low], key, spot=spot)
+    downwards = sort([high, blank, low], f"-{key}", spot=spot)
+    if key in ("size", "region"):
+        assert upwards == ((blank, low, high) if key == "size" else (low, high, blank))
+        assert downwards == upwards[::-1]
+    else:
+        assert (upwards, downwards) == ((low, high, blank), (high, low, blank))
+
+
+def priced(offer: Offer, price: float) -> Offer:
+    return structs.replace(
+        offer,
+        price_per_hour=price,
+        price_per_gpu_hour=price,
+        spot_price_per_hour=price,
+        spot_price_per_gpu_hour=price,
+    )
+
+
+def test_equal_rows_keep_their_order_and_unknown_keys_are_refused() -> None:
+    pair = rows(a_sku("Standard_NC4as_T4_v3"), a_sku("Standard_NC8as_T4_v3"))
+    assert sort(pair, "-gpus") == pair == sort(pair, "gpus")
+    with pytest.raises(UsageError, match="sort key"):
+        sort(pair, "cost")
+
+
+# --- summary
+
+
+def a_world() -> tuple[Offer, ...]:
+    """T4 can be started, A100 lacks quota, H100 no access, K80 is retired, V100 unknown."""
+    quotas = [
+        a_quota("T4", 100),
+        a_quota("A100", 0),
+        a_quota("A10", 40, 40),
+        a_quota("H100", 500),
+        a_quota("cores", 350),
+        a_quota("K80", 12),
+    ]
+    return rows(
+        a_sku("Standard_NC4as_T4_v3", family="T4", vcpus=4),
+        a_sku("Standard_NC24ads_A100_v4", family="A100", vcpus=24),
+        a_sku("Standard_NC96ads_A100_v4", family="A100", vcpus=96),
+        a_sku("Standard_NV36ads_A10_v5", family="A10", vcpus=36),
+        a_sku("Standard_ND96isr_H100_v5", family="H100", restrictions=(location(),)),
+        a_sku("Standard_ND96isr_H200_v5", family="H200", restrictions=(location("QuotaId"),)),
+        a_sku("Standard_NC6", family="K80", vcpus=6),
+        a_sku("Standard_NC9xyz_B777_v9", family="B777", vcpus=9),
+        a_sku("Standard_ND500x_B778_v9", family="H100", vcpus=500, restrictions=(zonal("1"),)),
+        quotas=quotas,
+    )
+
+
+def test_the_summary_counts_each_row_once() -> None:
+    told = summary(a_world())
+    assert (told.sizes, told.startable, told.unknown) == (9, 1, 1)
+    assert told.blocked_by == {
+        "family quota is 0": 2,
+        "family quota used up or too small": 1,
+        "no access in the region": 1,
+        "offer type not entitled": 1,
+        "regional vCPU quota": 1,
+        "retired": 1,
+    }
+    assert told.sizes == told.startable + told.unknown + sum(told.blocked_by.values())
+
+
+def test_the_summary_gives_the_exact_request_for_one_more_vm_and_the_pages_for_the_rest() -> None:
+    pools = RegionQuota(
+        subscription_id=SUBSCRIPTION, region="eastus2", regional=a_quota("cores", 350, 0), spot=None
+    )
+    actions = summary(a_world(), [pools]).actions
+    requests = [a for a in actions if a.startswith("ai4infra quota request")]
+    assert requests == [
+        quota_command(SUBSCRIPTION, "eastus2", "A100", 24),
+        quota_command(SUBSCRIPTION, "eastus2", "A10", 76),
+        quota_command(SUBSCRIPTION, "eastus2", "cores", 500),
+    ]
+    others = [a for a in actions if a not in requests]
+    assert "Standard_ND96isr_H100_v5 in eastus2" in others[0]
+    assert "region-access-request-process" in others[0]
+    assert "offer type does not include Standard_ND96isr_H200_v5" in others[1]
+    assert "Standard_NC9xyz_B777_v9 in eastus2 is not known" in others[2]
+    assert "zonal-enablement" in others[3]
+    assert len(others) == 4
+
+
+def test_another_region_where_the_model_can_be_started_comes_first() -> None:
+    here = row(quotas=[a_quota(A100, 0), a_quota("cores", 100)])
+    there = structs.replace(row(), region="westus3")
+    assert summary([here, there]).actions[0] == (
+        "A100 can be started in westus3 (Standard_ND96asr_v4)."
+    )
+
+
+def test_the_spot_summary_asks_for_spot_quota() -> None:
+    one = row(a_sku(spot_capable=True), quotas=[a_quota("lowPriorityCores", 20, 10)])
+    pools = RegionQuota(
+        subscription_id=SUBSCRIPTION,
+        region="eastus2",
+        regional=None,
+        spot=a_quota("lowPriorityCores", 20, 10),
+    )
+    told = summary([one], [pools], spot=True)
+    assert told.blocked_by == {"spot quota": 1}
+    assert told.actions == (quota_command(SUBSCRIPTION, "eastus2", "lowPriorityCores", 106),)
+
+
+def test_everything_startable_needs_no_action() -> None:
+    assert summary([row()]).actions == ()
+    assert summary([]).blocked_by == {}
+
+
+def test_the_request_line_is_the_one_that_the_plan_prints() -> None:
+    wanted = plan.QuotaWanted(
+        subscription_id=SUBSCRIPTION, region="eastus2", family="it's A100 Family", limit_vcpus=9
+    )
+    line = quota_command(SUBSCRIPTION, "eastus2", "it's A100 Family", 9)
+    assert line == plan.quota_command(wanted)
+
+
+# --- whatever comes
+
+_TEXT = st.sampled_from(["Standard_NC4as_T4_v3", "Standard_NV6ads_A10_v5", "NP10s", "N", "n1"])
+_SKUS = st.builds(
+    Sku,
+    name=_TEXT,
+    region=st.sampled_from(["eastus2", "EastUS2", "westus"]),
+    family=st.sampled_from([None, "T4", "t 4", ""]),
+    zones=st.sets(st.sampled_from("123")).map(tuple),
+    restrictions=st.lists(
+        st.sampled_from([zonal("1"), zonal(), zonal("1", "2", "3"), location(), location("X")]),
+        max_size=2,
+    ).map(tuple),
+    vcpus=st.none() | st.integers(0, 64),
+    gpus=st.none() | st.integers(0, 8),
+    rdma=st.none() | st.booleans(),
+    spot_capable=st.none() | st.booleans(),
+    retirement_date=st.sampled_from([None, "2020-01-01", "2030-01-01"]),
+)
+_QUOTAS = st.lists(
+    st.builds(
+        Quota,
+        name=st.sampled_from(["T4", "cores", "lowPriorityCores"]),
+        label=st.just(""),
+        region=st.just("eastus2"),
+        used=st.none() | st.integers(-1, 100),
+        limit=st.none() | st.integers(-1, 100),
+    ),
+    unique_by=lambda q: q.name,
+)
+
+
+@given(st.lists(_SKUS), _QUOTAS | st.none(), st.randoms(use_true_random=False))
+def test_any_list_gives_the_same_consistent_rows_in_any_order(
+    skus: list[Sku], quotas: list[Quota] | None, chance: random.Random
+) -> None:
+    given = {"subscription_id": SUBSCRIPTION, "region": "eastus2", "today": TODAY}
+    listed = offers(skus, quotas, {}, **given)  # type: ignore[arg-type]
+    for one in listed:
+        assert one.startable is not True or ((one.fit_vms or 0) > 0 and one.quota_limit)
+        assert (one.fit_vms is None) == (one.fit_limit is None)
+        assert set(one.zones) <= set("123")
+    told = summary(listed)
+    assert told.sizes == told.startable + told.unknown + sum(told.blocked_by.values())
+    if len({s.name for s in skus}) == len(skus):
+        mixed = chance.sample(skus, len(skus))
+        assert offers(mixed, quotas, {}, **given) == listed  # type: ignore[arg-type]
