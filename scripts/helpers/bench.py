@@ -25,8 +25,9 @@ from pathlib import Path
 from ssl import create_default_context
 
 from bench_arm import SUBSCRIPTIONS
-from bench_certificate import make_certificate
 from bench_payload import REGION_NAMES, SIZES_PER_REGION
+
+from ai4infra.sandbox.certificate import ensure_certificate
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -128,14 +129,14 @@ def figure(name: str, samples: list[tuple[float, float]]) -> Figure:
 def gpu_sizes() -> list[str]:
     """N-series names to serve, out of the package's own facts."""
     facts = (ROOT / "ai4infra" / "data" / "gpus.toml").read_text("utf-8")
-    names = dict.fromkeys(re.findall(r"\bStandard_N[CDV]\w+", facts))
+    names = dict.fromkeys(re.findall(r"\bStandard_N[CDV]\d\w+", facts))
     return list(names)[:GPU_SIZES]
 
 
 @contextmanager
 def arm(folder: Path) -> Iterator[tuple[str, int]]:
     """A Resource Manager in a process of its own; its origin, and the bytes of its whole list."""
-    make_certificate(folder)
+    ensure_certificate(folder)
     arguments = [sys.executable, str(HERE / "bench_arm.py"), str(folder), *gpu_sizes()]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, encoding="utf-8") as server:
         try:
