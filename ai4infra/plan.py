@@ -15,7 +15,6 @@ QUOTA_LIMIT = "quota limit"
 REGISTRATION = "provider registration"
 QUOTA_PROVIDER = "Microsoft.Quota"
 REGIONAL_QUOTA = "cores"
-SPOT_QUOTA = "lowPriorityCores"
 
 
 class Plan(Record, frozen=True):
@@ -243,7 +242,8 @@ def _regional(wanted: QuotaWanted, look: QuotaLook) -> tuple[list[QuotaWanted], 
 
     The second part is a warning where the total is unknown.
     """
-    if quota_key(wanted.family) in (quota_key(REGIONAL_QUOTA), quota_key(SPOT_QUOTA)):
+    # The pools and the rows that count other things than vCPUs are not part of the total.
+    if not quota_key(wanted.family).endswith("family"):
         return [], []
     total, family = _row(REGIONAL_QUOTA, look), _row(wanted.family, look)
     if total is None or total.limit is None or total.used is None:

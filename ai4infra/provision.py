@@ -157,13 +157,13 @@ def _receipt(results: list[StepResult]) -> Receipt:
 
 
 def _commands(results: list[StepResult]) -> list[str]:
-    """Return the commands that finish what is open; none for what the service turned down."""
+    """Return the commands that finish what is open; none for what is refused or turned down."""
+    if any(r.step.action == "refuse" for r in results):
+        return []
     return [
         quota_command(r.step.wanted)
         for r in results
-        if isinstance(r.step.wanted, QuotaWanted)
-        and r.step.action != "refuse"
-        and r.state in ("in progress", "not reached")
+        if isinstance(r.step.wanted, QuotaWanted) and r.state in ("in progress", "not reached")
     ]
 
 
@@ -178,7 +178,11 @@ def _register(step: Step, run: Run) -> StepResult:
     wanted = _wanted(step, RegistrationWanted)
     providers.register(run.session, wanted.subscription_id, wanted.namespace)
     done = providers.wait_until_registered(
-        run.session, wanted.subscription_id, wanted.namespace, on_progress=run.on_progress
+        run.session,
+        wanted.subscription_id,
+        wanted.namespace,
+        timeout_seconds=run.timeout_seconds,
+        on_progress=run.on_progress,
     )
     if done:
         return StepResult(step=step, state="done", message=f"Registered for {wanted.namespace}.")
@@ -194,7 +198,7 @@ def _raise_limit(step: Step, run: Run) -> StepResult:
     """File a quota request, or take up the one in progress, and wait for the decision."""
     wanted = _wanted(step, QuotaWanted)
     try:
-        request = _file(wanted, run)
+        request = _file(step, wanted, run)
     except Ai4infraError as error:
         if not turned_down(error.code):
             raise
@@ -210,7 +214,7 @@ def _raise_limit(step: Step, run: Run) -> StepResult:
     return _decided(step, wanted, request, run)
 
 
-def _file(wanted: QuotaWanted, run: Run) -> QuotaRequest:
+def _file(step: Step, wanted: QuotaWanted, run: Run) -> QuotaRequest:
     if wanted.request_id is None:
         return quota.request_limit(
             run.session,
@@ -227,6 +231,7 @@ def _file(wanted: QuotaWanted, run: Run) -> QuotaRequest:
         state="InProgress",
         request_id=wanted.request_id,
     )
+    run.reached = _in_progress(step, pending)
     return quota.request_status(run.session, pending)
 
 

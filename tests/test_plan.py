@@ -210,8 +210,8 @@ def test_an_unknown_regional_total_is_told_as_unknown():
     assert "is unknown" in plan.warnings[0]
 
 
-@pytest.mark.parametrize("pool", ["cores", "lowPriorityCores"])
-def test_a_pool_is_not_checked_against_the_regional_total(pool: str):
+@pytest.mark.parametrize("pool", ["cores", "lowPriorityCores", "availabilitySets"])
+def test_what_is_no_family_is_not_checked_against_the_regional_total(pool: str):
     look = a_look(total=100, used=100, settings=(a_setting(pool, 100),))
     plan = quota_steps(wanted(200, pool), look, with_regional=True)
     assert only(plan).name == pool
