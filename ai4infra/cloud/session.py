@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import msgspec
 import requests
@@ -205,7 +205,7 @@ class TracePolicy(HTTPPolicy[Any, Any]):
     def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         """Send the request on, with a line before and after."""
         sent = request.http_request
-        name = mask(f"{sent.method} {sent.url}")
+        name = mask(f"{sent.method} {unquote(sent.url)}")
         started = time.monotonic()
         self._trace(f"> {name}")
         try:
@@ -418,7 +418,9 @@ class Session:
         )
 
     def _read(self, client: _Client, url: str, params: Params, what: str) -> bytes:
-        request = HttpRequest("GET", url, params=dict(params), headers={"Accept": _JSON})
+        # HttpRequest puts parameters into the URL as they are.
+        quoted = {name: quote(value, safe="") for name, value in params.items()}
+        request = HttpRequest("GET", url, params=quoted, headers={"Accept": _JSON})
         with translated(what):
             response = client.send_request(request, **(_HURRY if client is self._public else {}))
         if response.status_code != HTTPStatus.OK:

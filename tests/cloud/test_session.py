@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
@@ -50,6 +51,14 @@ def test_a_get_asks_the_arm_endpoint_with_the_api_version_and_the_token() -> Non
     ]
     assert script.tokens == ["Bearer token-1"]
     assert script.requests[0].headers["User-Agent"].startswith("ai4infra")
+
+
+@pytest.mark.parametrize("value", ["a&b=c", "a#b", "a+b", "ü %25", "location eq 'x'"])
+def test_a_parameter_arrives_as_it_was_given(value: str) -> None:
+    script = Script().on(".", answer())
+    script.session().get("/a", "1", params={"$filter": value})
+    query = parse_qs(urlsplit(str(script.requests[0].url)).query)
+    assert query == {"$filter": [value], "api-version": ["1"]}
 
 
 def test_nothing_is_sent_and_no_identity_is_chosen_before_the_first_call() -> None:
