@@ -75,11 +75,14 @@ class TokenCache:
 
     refresh_seconds = 300
     """A token that ends sooner than this is fetched anew."""
+    failure_seconds = 5
+    """So long a failure counts for all that waited for it: az can take 30 seconds to fail."""
 
     def __init__(self, source: Callable[[], TokenCredential]) -> None:
         self._source = source
         self._credential: TokenCredential | None = None
         self._tokens: dict[tuple[Any, ...], AccessToken] = {}
+        self._failure: tuple[float, AzureError] | None = None
         self._lock = threading.Lock()
 
     def get_token(
@@ -106,9 +109,15 @@ class TokenCache:
             self._tokens = {k: t for k, t in self._tokens.items() if t.token != token}
 
     def _ask(self, *scopes: str, **options: Any) -> AccessToken:
+        if self._failure and time.monotonic() - self._failure[0] < self.failure_seconds:
+            raise self._failure[1]
         if self._credential is None:
             self._credential = self._source()
-        return self._credential.get_token(*scopes, **options)
+        try:
+            return self._credential.get_token(*scopes, **options)
+        except AzureError as error:
+            self._failure = (time.monotonic(), error)
+            raise
 
 
 class ArmAuthentication(ARMChallengeAuthenticationPolicy):
@@ -122,9 +131,9 @@ class ArmAuthentication(ARMChallengeAuthenticationPolicy):
 
     def on_request(self, request: PipelineRequest[Any]) -> None:
         """Authorize the request, or refuse to send it."""
-        url = urlsplit(request.http_request.url)
-        if url.scheme != "https" or not same_host(url.netloc, self._host):
-            raise ServiceError(f"No token is sent to {url.scheme}://{url.netloc}.")
+        url = request.http_request.url
+        if not may_have_token(url, self._host):
+            raise ServiceError(f"No token is sent to {url.partition('?')[0]}, another host.")
         self.authorize_request(request, self._scope())
 
     def authorize_request(self, request: PipelineRequest[Any], *scopes: str, **kwargs: Any) -> None:
@@ -146,9 +155,13 @@ class ArmAuthentication(ARMChallengeAuthenticationPolicy):
         return super().on_challenge(request, response)
 
 
-def same_host(host: str, arm_host: str) -> bool:
-    """Tell whether a host is the ARM host, or a regional one below it."""
-    return host.lower() == arm_host or host.lower().endswith(f".{arm_host}")
+def may_have_token(url: str, arm_host: str) -> bool:
+    """Tell whether a URL is https and on the ARM host, or on a regional one below it."""
+    match = re.match(r"https://([a-z0-9.-]+(?::\d+)?)(?:[/?#]|$)", url, re.I)
+    if match is None:
+        return False
+    host, own = match[1].lower().removesuffix(":443"), arm_host.removesuffix(":443")
+    return host == own or host.endswith(f".{own}")
 
 
 class BoundedRetry(RetryPolicy[Any, Any]):
@@ -284,7 +297,7 @@ class _Page(
 
     def link(self, base: str) -> str | None:
         link = self.next_link or self.next_page
-        return urljoin(base, link) if link else None
+        return urljoin(base, link) if link and link.startswith("/") else link
 
 
 class Session:
@@ -437,7 +450,7 @@ class Session:
                 raise ServiceError(f"{what}: the service's pages lead back to one another.")
             if not _same_origin(link, url):
                 raise ServiceError(
-                    f"{what}: the next page is on another host, {urlsplit(link).netloc!r}.",
+                    f"{what}: the next page is on another host, {link.partition('?')[0]!r}.",
                     hint="If it is a proxy's name, set the endpoint to that name.",
                 )
             seen.add(link)
@@ -510,7 +523,10 @@ class _Endpoints:
 
 
 def _same_origin(link: str, url: str) -> bool:
-    return _origin(link) == _origin(url)
+    try:
+        return _origin(link) == _origin(url)
+    except ValueError:
+        return False
 
 
 def _origin(url: str) -> tuple[str, str | None, int]:

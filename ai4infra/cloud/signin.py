@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ai4infra.cloud.clouds import CLOUDS
 from ai4infra.errors import SignInError, UsageError
 from ai4infra.ids import unknown_name
 
@@ -138,8 +139,12 @@ def _service_principal(
     return CertificateCredential(*ids, certificate, password=password, **_authority(authority))
 
 
-def _authority(authority: str | None) -> dict[str, str]:
-    return {"authority": authority} if authority else {}
+def _authority(authority: str | None) -> dict[str, Any]:
+    if authority is None:
+        return {}
+    known = authority in {cloud.authority for cloud in CLOUDS}
+    # Public Azure vouches for the hosts of the public clouds only.
+    return {"authority": authority, "disable_instance_discovery": not known}
 
 
 def _needed(**values: str | None) -> dict[str, str]:

@@ -536,6 +536,8 @@ def translate(error: AzureError, what: str) -> Ai4infraError:
     """Return our error for one of azure.core's."""
     if isinstance(error, IncompleteReadError | DecodeError):
         return incomplete(what, str(error))
+    if isinstance(error, ClientAuthenticationError) and _aadsts(str(error)):
+        return sign_in_error(error, what)
     response = getattr(error, "response", None)
     if isinstance(error, HttpResponseError) and response is not None:
         return error_of(response.status_code, response.headers, _body(response), what)

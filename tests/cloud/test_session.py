@@ -12,6 +12,7 @@ import pytest
 import requests
 import urllib3
 from azure.core.credentials import AccessToken
+from azure.identity import CredentialUnavailableError
 from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.resource.resources import ResourceManagementClient
 from support import SUBSCRIPTION, Script, Tokens, answer, broken, failed, listed
@@ -24,6 +25,7 @@ from ai4infra.cloud.session import (
     Session,
     TokenCache,
     make_transport,
+    may_have_token,
     read_metadata,
 )
 from ai4infra.cloud.translate import translated
@@ -260,6 +262,9 @@ def test_pages_that_go_round_in_a_circle_are_refused() -> None:
         "http://management.azure.com/a",
         "https://management.azure.com.evil.example/a",
         "https://management.azure.com:8443/a",
+        "https://management.azure.com:port/a",
+        "https://[bad/a",
+        "a?relative",
     ],
 )
 def test_the_token_never_follows_a_link_to_another_host(link: str) -> None:
@@ -267,6 +272,26 @@ def test_the_token_never_follows_a_link_to_another_host(link: str) -> None:
     with pytest.raises(ServiceError, match="another host"):
         list(script.session().pages("/a", "1"))
     assert len(script.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("https://management.azure.com/a", True),
+        ("https://MANAGEMENT.azure.com:443/a", True),
+        ("https://eastus2.management.azure.com?x", True),
+        ("http://management.azure.com/a", False),
+        ("https://management.azure.com:8443/a", False),
+        ("https://xmanagement.azure.com/a", False),
+        ("https://evil.example/management.azure.com", False),
+        ("https://evil.example\\.management.azure.com/a", False),
+        ("https://management.azure.com@evil.example/a", False),
+        ("https://evil.example@management.azure.com/a", False),
+        ("https://[bad/a", False),
+    ],
+)
+def test_a_token_goes_to_the_arm_host_and_those_below_it(url: str, allowed: bool) -> None:
+    assert may_have_token(url, "management.azure.com") is allowed
 
 
 def test_a_generated_client_does_not_send_the_token_to_another_host_either() -> None:
@@ -406,6 +431,20 @@ def test_a_bug_in_the_credential_is_not_dressed_up_as_a_sign_in_problem() -> Non
 
     with pytest.raises(ZeroDivisionError):
         Script().session(credential=Broken()).get("/a", "1")
+
+
+def test_threads_that_waited_for_a_failing_sign_in_fail_with_it() -> None:
+    asked: list[str] = []
+
+    class Unable:
+        def get_token(self, *scopes: str, **options: object) -> AccessToken:
+            asked.append(scopes[0])
+            raise CredentialUnavailableError(message="Please run 'az login' to set up an account")
+
+    session = Script().session(credential=Unable())
+    outcomes = fan_out(lambda n: session.get(f"/p{n}", "1"), range(30))
+    assert all(isinstance(outcome.error, SignInError) for outcome in outcomes)
+    assert len(asked) == 1
 
 
 def test_two_threads_that_need_a_new_token_cause_one_request_for_it() -> None:

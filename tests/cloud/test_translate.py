@@ -500,6 +500,15 @@ def test_the_code_of_the_sign_in_service_is_kept() -> None:
     assert signing_in("AADSTS50076: more needed").code == "AADSTS50076"
 
 
+def test_a_refusal_of_the_sign_in_service_is_not_taken_for_one_of_azure() -> None:
+    response = requests.Response()
+    response.status_code = 400
+    error = ClientAuthenticationError("AADSTS7000215: Invalid client secret provided.")
+    error.response = response
+    told = translate(error, WHAT)
+    assert (type(told), told.code) == (SignInError, "AADSTS7000215")
+
+
 def test_translated_lets_our_own_errors_and_bugs_through() -> None:
     with pytest.raises(ZeroDivisionError), translated(WHAT):
         _ = 1 / 0
