@@ -398,7 +398,9 @@ class Azure:
             _Place(s, r.name) for s in chosen for r in listed[s.id] if r.physical and not r.staging
         ]
         staging = {r.name for found in listed.values() for r in found if r.physical and r.staging}
-        note = f"{len(staging)} staging regions are left out: {_some(sorted(staging))}."
+        note = (
+            f"{_regions(len(staging), 'is', 'are')} left out as staging: {_some(sorted(staging))}."
+        )
         return places, [note] if staging else []
 
     def _ask(
@@ -409,7 +411,7 @@ class Azure:
         def run(job: _Job) -> Any:
             nonlocal done
             value = jobs[job]()
-            if on_progress is not None and job.kind == "skus":
+            if on_progress is not None and count > 1 and job.kind == "skus":
                 # Two threads may count the same number: a progress line can bear that.
                 done += 1
                 on_progress(f"{done} of {count} regions")
@@ -530,7 +532,7 @@ class Azure:
         """Return the quota family that a size counts against; other text is a family's name."""
         from ai4infra.gpus import size_name
 
-        if size_name(wanted.strip()) is None:
+        if quota_key(wanted).endswith("family") or size_name(wanted) is None:
             return wanted
         rows = compute.skus(self.session, subscription_id, region).skus
         found = next((row for row in rows if size_key(row.name) == size_key(wanted)), None)
@@ -689,7 +691,8 @@ def _remarks(places: Sequence[_Place], answers: _Answers, *, all_regions: bool) 
         if listing and (listing.skus or not all_regions):
             yield from listing.warnings
     if all_regions and without:
-        yield f"{len(without)} regions list no GPU sizes: {_some(dict.fromkeys(without))}."
+        many = _regions(len(without), "lists", "list")
+        yield f"{many} no GPU sizes: {_some(dict.fromkeys(without))}."
     elif without:
         yield from (f"{region} lists no GPU sizes." for region in dict.fromkeys(without))
 
@@ -699,6 +702,10 @@ def _unlisted(sizes: Sequence[str], offers: Sequence[Offer], found: Survey) -> I
     for size in sizes:
         if not recon_.select(found.offers, sizes=[size]):
             yield f"{size} is not listed in {_some(found.regions)}."
+
+
+def _regions(number: int, one: str, many: str) -> str:
+    return f"1 region {one}" if number == 1 else f"{number} regions {many}"
 
 
 def _some(names: Iterable[str]) -> str:

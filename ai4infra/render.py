@@ -72,7 +72,7 @@ class Rendered(NamedTuple):
 
 
 def document(kind: str, **parts: Any) -> dict[str, Any]:
-    """Return the document for machines: ``schemaVersion``, ``kind``, then the parts in camelCase."""
+    """Return the document for machines: version and kind, then the parts, named in camelCase."""
     named = {_camel(name): part for name, part in parts.items()}
     return {"schemaVersion": SCHEMA_VERSION, "kind": kind, **named}
 
@@ -113,7 +113,7 @@ def compile_query(text: str) -> Query:
 def _bad_query(text: str, error: Exception) -> UsageError:
     why = " ".join(str(error).split("\n")[0].split())
     return UsageError(
-        f"--query {text!r} does not work: {why.rstrip('.')}.",
+        f"--query {text!r} does not work: {why.rstrip('.: ')}.",
         hint="--query takes a JMESPath expression: https://jmespath.org",
     )
 

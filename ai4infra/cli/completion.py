@@ -5,7 +5,9 @@ Values come from the package's own data: completing never asks Azure and never s
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -72,9 +74,24 @@ def complete_regions(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete region names."""
-    from ai4infra.data.regions import REGIONS
+    return _matching(known_regions(), incomplete)
 
-    return _matching(REGIONS, incomplete)
+
+def known_regions() -> list[str]:
+    """Return the names of ``data/regions.toml``."""
+    from importlib import resources
+
+    text = resources.files("ai4infra").joinpath("data/regions.toml").read_text("utf-8")
+    names: list[str] = _parse_toml(text)["names"]
+    return names
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
 
 
 @click.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)

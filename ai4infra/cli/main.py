@@ -92,7 +92,7 @@ def _sentence(error: click.ClickException) -> str:
 def _hint(error: click.ClickException) -> str | None:
     close = getattr(error, "possibilities", None)
     if close:
-        return f"Did you mean {' or '.join(sorted(close))}?"
+        return f"Did you mean {' or '.join(close)}?"
     if isinstance(error, HintedUsage) and error.hint:
         return error.hint
     ctx = getattr(error, "ctx", None)

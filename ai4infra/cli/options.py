@@ -239,6 +239,11 @@ def _gather(kwargs: dict[str, Any]) -> Options:
     return Options(**values)
 
 
+def switch(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click calls it
+    """Give a command an option without a value."""
+    return click.option(*names, is_flag=True, show_default=False, help=help)
+
+
 def listed(values: Iterable[str]) -> tuple[str, ...]:
     """Return the values of a repeatable option; each may itself be a list with commas."""
     parts = (part.strip() for value in values for part in value.split(","))

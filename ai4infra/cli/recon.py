@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.completion import complete_families, complete_models, complete_regions
-from ai4infra.cli.completion import complete_sizes
-from ai4infra.cli.options import SETTINGS, Command, Options, common, listed
+from ai4infra.cli.completion import (
+    complete_families,
+    complete_models,
+    complete_regions,
+    complete_sizes,
+)
+from ai4infra.cli.options import SETTINGS, Command, Options, common, listed, switch
 from ai4infra.cli.start import started
 from ai4infra.errors import EXIT_INCOMPLETE, EXIT_NO
 
 if TYPE_CHECKING:
     from ai4infra.cli.output import Output
-    from ai4infra.client import Azure
+    from ai4infra.client import Azure, Survey
     from ai4infra.model import (
+        Alternative,
         NeedAnswer,
         NeedReport,
         Offer,
@@ -36,7 +41,6 @@ ai4infra recon -r eastus2 -o tsv --query "offers[?startable].[size, fitVms, pric
 """
 
 _REGIONS_IN_FULL = 4
-_FLAG = {"is_flag": True, "show_default": False}
 
 
 @click.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
@@ -51,8 +55,8 @@ _FLAG = {"is_flag": True, "show_default": False}
     shell_complete=complete_regions,
     help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
 )
-@click.option("--all-regions", **_FLAG, help="Every region of the subscription.")
-@click.option("--all-subscriptions", **_FLAG, help="Every subscription that you can see.")
+@switch("--all-regions", help="Every region of the subscription.")
+@switch("--all-subscriptions", help="Every subscription that you can see.")
 @click.option(
     "--family",
     "families",
@@ -76,8 +80,8 @@ _FLAG = {"is_flag": True, "show_default": False}
     metavar="GIB",
     help="Memory of each GPU, at least.",
 )
-@click.option("--startable", **_FLAG, help="Only what access and quota allow now.")
-@click.option("--spot", **_FLAG, help="Only what can run as spot, judged by the spot pool.")
+@switch("--startable", help="Only what access and quota allow now.")
+@switch("--spot", help="Only what can run as spot, judged by the spot pool.")
 @click.option(
     "--size",
     "sizes",
@@ -91,10 +95,10 @@ _FLAG = {"is_flag": True, "show_default": False}
     metavar="KEY",
     help="size, price, gpu-price, fit, gpus, gpu-memory, memory or region; -price descends.",
 )
-@click.option("--no-prices", "--no-price", **_FLAG, help="Do not ask for list prices.")
+@switch("--no-prices", "--no-price", help="Do not ask for list prices.")
 @click.option("--currency", default="USD", metavar="CODE", help="Currency of list prices.")
-@click.option("--physical-zones", **_FLAG, help="Show the physical zones of this subscription.")
-@click.option("--refresh", **_FLAG, help="Ask again for what is cached (sizes 1 h, prices 1 day).")
+@switch("--physical-zones", help="Show the physical zones of this subscription.")
+@switch("--refresh", help="Ask again for what is cached (sizes 1 h, prices 1 day).")
 @click.option(
     "--need",
     "needs",
@@ -112,11 +116,41 @@ def recon(options: Options, **given: Any) -> None:
 
     With --need the exit code is 0 when all needs fit one of the regions, and 4 otherwise.
     """
+    _check_together(options, given)
     with started(options) as (az, out):
         if given["needs"]:
             _answer(az, out, options, given)
         else:
             _list(az, out, options, given)
+
+
+def _check_together(options: Options, given: dict[str, Any]) -> None:
+    """Refuse options of which one would be ignored."""
+    pairs = [
+        ("--region", given["regions"], "--all-regions", given["all_regions"]),
+        (
+            "--subscription",
+            options.subscriptions,
+            "--all-subscriptions",
+            given["all_subscriptions"],
+        ),
+        *((name, given[key], "--need", given["needs"]) for name, key in _FILTERS.items()),
+    ]
+    for one, first, other, second in pairs:
+        if first and second:
+            raise click.UsageError(f"{one} and {other} do not go together.")
+
+
+_FILTERS = {
+    "--family": "families",
+    "--gpu": "gpus",
+    "--min-gpus": "min_gpus",
+    "--min-gpu-memory": "min_gpu_memory",
+    "--size": "sizes",
+    "--startable": "startable",
+    "--sort": "sort",
+    "--physical-zones": "physical_zones",
+}
 
 
 def _where(options: Options, given: dict[str, Any], out: Output) -> dict[str, Any]:
@@ -157,7 +191,7 @@ def _answer(az: Azure, out: Output, options: Options, given: dict[str, Any]) -> 
     az.check_needs(*needs)
     survey = az.survey(*listed(given["regions"]), **_where(options, given, out))
     report = az.need_in(survey, *needs, spot=given["spot"])
-    out.result(_need_page(report, survey.subscriptions, survey.problems, survey.warnings))
+    out.result(_need_page(report, survey, None if given["no_prices"] else given["currency"]))
     _tell(out, survey.warnings, survey.problems)
     if not report.fits_somewhere:
         raise click.exceptions.Exit(EXIT_INCOMPLETE if survey.problems else EXIT_NO)
@@ -193,20 +227,22 @@ def _recon_page(found: Recon, given: dict[str, Any]) -> Page:
         rows=found.offers,
         row_type=Offer,
         columns=_columns(found, currency, spot=given["spot"], physical=given["physical_zones"]),
-        above=_title(found.subscriptions, [q.region for q in found.region_quotas], currency),
+        above=_title(found, currency),
         below=[*_summary(found), "", CAVEAT],
         tone=_tone,
     )
 
 
-def _title(
-    subscriptions: Sequence[Subscription], regions: Iterable[str], currency: str | None
-) -> list[str]:
-    names = list(dict.fromkeys(regions))
+def _title(found: Recon, currency: str | None) -> list[str]:
+    names = list(dict.fromkeys(q.region for q in found.region_quotas))
     where = ", ".join(names) if len(names) <= _REGIONS_IN_FULL else f"{len(names)} regions"
-    prices = f"; prices: retail, pay-as-you-go, Linux, {currency}" if currency else ""
+    return [f"GPU sizes in {where}", *_sources(found.subscriptions, currency)]
+
+
+def _sources(subscriptions: Sequence[Subscription], currency: str | None) -> list[str]:
+    """Say whose answer it is, which quota is meant, and which prices."""
+    prices = f"; prices: retail, pay-as-you-go, Linux, {currency.upper()}" if currency else ""
     return [
-        f"GPU sizes in {where}",
         *(f"Subscription {_subscription(s)}" for s in subscriptions),
         f"Quota: VM (Microsoft.Compute){prices}",
     ]
@@ -257,7 +293,7 @@ def _price_columns(currency: str, *, spot: bool) -> list[Column]:
         Column(f"{currency}/h", lambda o: _money(o.price_per_hour), True, 5 if spot else 1),
         Column("per GPU", lambda o: _money(o.price_per_gpu_hour), True, 9 if spot else 4),
         Column("Spot/h", lambda o: _money(o.spot_price_per_hour), True, 1 if spot else 6),
-        Column("per GPU", lambda o: _money(o.spot_price_per_gpu_hour), True, 4 if spot else 9),
+        Column("Spot/GPU", lambda o: _money(o.spot_price_per_gpu_hour), True, 4 if spot else 9),
     ]
 
 
@@ -280,7 +316,7 @@ def _list_of(values: Sequence[str] | None) -> str:
 
 
 def _gpu(offer: Offer) -> str:
-    return f"{offer.gpu_count_text or '?':>3} × {offer.gpu_model or '?'}"
+    return f"{offer.gpu_count_text or '?':>3} x {offer.gpu_model or '?'}"
 
 
 def _nvme(offer: Offer) -> str:
@@ -349,46 +385,48 @@ def _used(quota: Any) -> str:
 _VERDICTS = {True: "FITS", False: "DOES NOT FIT", None: "UNKNOWN"}
 
 
-def _need_page(
-    report: NeedReport,
-    subscriptions: Sequence[Subscription],
-    problems: Sequence[Problem],
-    warnings: Sequence[str],
-) -> Page:
+def _need_page(report: NeedReport, survey: Survey, currency: str | None) -> Page:
     from ai4infra.model import NeedAnswer
     from ai4infra.recon import CAVEAT
     from ai4infra.render import Page, document
 
     parts = {
-        "subscriptions": subscriptions,
+        "subscriptions": survey.subscriptions,
         "needs": report.needs,
         "fits_somewhere": report.fits_somewhere,
         "answers": report.answers,
         "alternatives": report.alternatives,
-        "problems": problems,
-        "warnings": warnings,
+        "problems": survey.problems,
+        "warnings": survey.warnings,
         "caveat": CAVEAT,
     }
-    names = {s.id: s.name for s in subscriptions}
+    names = {s.id: s.name for s in survey.subscriptions}
+    needed = f"Needed: {' and '.join(need.text for need in report.needs)}"
     return Page(
         document=document("need", **parts),
         rows=report.answers,
         row_type=NeedAnswer,
-        columns=_need_columns(names),
-        above=[f"Needed: {' and '.join(need.text for need in report.needs)}"],
-        below=[*_need_lines(report, names), "", CAVEAT],
-        tone=lambda answer: {True: "good", False: "bad"}.get(answer.fits),
+        columns=_need_columns(names, with_prices=currency is not None),
+        above=[needed, *_sources(survey.subscriptions, currency)],
+        below=[*_need_lines(report, names, with_prices=currency is not None), CAVEAT],
+        tone=_verdict_tone,
     )
 
 
-def _need_columns(names: dict[str, str]) -> list[Column]:
+def _verdict_tone(answer: NeedAnswer) -> Tone | None:
+    if answer.fits is None:
+        return None
+    return "good" if answer.fits else "bad"
+
+
+def _need_columns(names: dict[str, str], *, with_prices: bool) -> list[Column]:
     from ai4infra.render import Column
 
     columns = [
         Column("Region", lambda a: a.region),
         Column("Answer", lambda a: _VERDICTS[a.fits]),
         Column("With", _with),
-        Column("Price/h", _price_of, True, 1),
+        *([Column("Price/h", _price_of, True, 1)] if with_prices else []),
         Column("Short of", _short_of, False, 2),
     ]
     if len(names) > 1:
@@ -397,30 +435,37 @@ def _need_columns(names: dict[str, str]) -> list[Column]:
 
 
 def _with(answer: NeedAnswer) -> str:
-    return " + ".join(f"{p.vms} × {p.size}" for p in answer.placements) or "-"
+    return " + ".join(f"{p.vms}x{p.size}" for p in answer.placements) or "-"
 
 
-def _price_of(answer: NeedAnswer) -> str:
+def _price_of(answer: NeedAnswer | Alternative) -> str:
     return f"{_money(answer.price_per_hour)} {answer.currency or ''}".rstrip()
 
 
 def _short_of(answer: NeedAnswer) -> str:
     limits = (f"{_number(s.short_vcpus)} vCPUs {s.limit}" for s in answer.shortfalls)
-    return "; ".join(limits) or ("access" if answer.blocked else "-")
+    return "; ".join(limits) or ("not available" if answer.blocked else "-")
 
 
-def _need_lines(report: NeedReport, names: dict[str, str]) -> Iterator[str]:
+def _need_lines(report: NeedReport, names: dict[str, str], *, with_prices: bool) -> Iterator[str]:
     """Explain each answer that is no clear yes, then list what fits instead."""
-    for answer in report.answers:
+    for answer in _explained(report.answers):
         lines = [*_why(answer), *(f"  {action}" for action in answer.actions)]
         if lines:
             who = f" ({names[answer.subscription_id]})" if len(names) > 1 else ""
-            yield f"{answer.region}{who}: {_VERDICTS[answer.fits].lower()}"
-            yield from lines
-            yield ""
+            yield from (f"{answer.region}{who}: {_VERDICTS[answer.fits].lower()}", *lines, "")
     if report.alternatives:
         yield "What fits instead, cheapest per GPU first:"
-        yield from _alternatives(report, names)
+        yield from _alternatives(report, names, with_prices=with_prices)
+        yield ""
+
+
+def _explained(answers: Sequence[NeedAnswer]) -> list[NeedAnswer]:
+    """Return the answers to explain: of many, those that quota could change."""
+    if len(answers) <= _REGIONS_IN_FULL:
+        return list(answers)
+    near = [answer for answer in answers if answer.fits is not True and not answer.blocked]
+    return near[:_REGIONS_IN_FULL]
 
 
 def _why(answer: NeedAnswer) -> Iterator[str]:
@@ -434,16 +479,19 @@ def _why(answer: NeedAnswer) -> Iterator[str]:
         )
 
 
-def _alternatives(report: NeedReport, names: dict[str, str]) -> Iterator[str]:
+def _alternatives(report: NeedReport, names: dict[str, str], *, with_prices: bool) -> Iterator[str]:
     from ai4infra.render import Column, table_lines
 
     columns = [
         Column("  Region", lambda a: f"  {a.region}"),
-        Column("With", lambda a: f"{a.vms} × {a.size}"),
-        Column("GPUs", lambda a: f"{_number(a.gpus, 2)} × {a.gpu_model or '?'}"),
-        Column("Price/h", _price_of, True),
-        Column("per GPU", lambda a: _money(a.price_per_gpu_hour), True),
+        Column("With", lambda a: f"{a.vms}x{a.size}"),
+        Column("GPUs", lambda a: f"{_number(a.gpus, 2)} x {a.gpu_model or '?'}"),
     ]
+    if with_prices:
+        columns += [
+            Column("Price/h", _price_of, True),
+            Column("per GPU", lambda a: _money(a.price_per_gpu_hour), True),
+        ]
     if len(names) > 1:
         columns.insert(1, Column("Subscription", lambda a: names[a.subscription_id]))
     yield from table_lines(columns, report.alternatives)

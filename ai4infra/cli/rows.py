@@ -1,0 +1,62 @@
+"""Rows that the command line prints, flat enough for CSV: records of the library, rearranged."""
+
+from __future__ import annotations
+
+from ai4infra.model import Quota, Record, StepResult
+
+
+class QuotaRow(Record, frozen=True):
+    """One quota of one region and subscription; None means unknown."""
+
+    subscription_id: str
+    region: str
+    name: str
+    label: str
+    used: int | None
+    limit: int | None
+    free: int | None
+
+    @classmethod
+    def of(cls, subscription_id: str, quota: Quota) -> QuotaRow:
+        """Return the row of a quota."""
+        return cls(
+            subscription_id=subscription_id,
+            region=quota.region,
+            name=quota.name,
+            label=quota.label,
+            used=quota.used,
+            limit=quota.limit,
+            free=quota.free,
+        )
+
+
+class StepRow(Record, frozen=True):
+    """One step of a plan, and what became of it."""
+
+    state: str
+    action: str
+    kind: str
+    name: str
+    detail: str
+    reason: str | None
+    message: str | None
+    code: str | None
+    hint: str | None
+    resource_id: str | None
+
+    @classmethod
+    def of(cls, result: StepResult) -> StepRow:
+        """Return the row of a step's result."""
+        step = result.step
+        return cls(
+            state=result.state,
+            action=step.action,
+            kind=step.kind,
+            name=step.name,
+            detail=step.detail,
+            reason=step.reason,
+            message=result.message,
+            code=result.code,
+            hint=result.hint,
+            resource_id=step.resource_id,
+        )
