@@ -116,7 +116,8 @@ def parse_need(text: str) -> Need:
         return Need(text=text, count=count, gpu_model=name if _has_memory(name, model) else model)
     if not _SIZE.fullmatch(name):
         raise unknown_name("GPU size or model", name, _all_names(), listing=_HINT)
-    return Need(text=text, count=count, size=f"Standard_{_without_prefix(name)}")
+    size = gpu_facts.facts(f"Standard_{_without_prefix(name)}").size
+    return Need(text=text, count=count, size=size)
 
 
 def unknown_sizes(

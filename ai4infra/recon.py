@@ -283,9 +283,17 @@ def _earlier(*dates: str | None) -> str | None:
 
 
 def _gpu_count(sku: Sku, facts: GpuFacts) -> _Count:
-    """Take our count, else the API's; an API count of 0 on an accelerator size says nothing."""
-    text = facts.gpu_count or (str(sku.gpus) if sku.gpus else None)
+    """Take our count, else the API's, which is believed only where no row of ours doubts it.
+
+    An API count of 0 on an accelerator size says nothing.
+    """
+    api = str(sku.gpus) if sku.gpus and not _has_row(facts) else None
+    text = facts.gpu_count or api
     return _Count(number=gpu_facts.fraction(text) if text else None, text=text)
+
+
+def _has_row(facts: GpuFacts) -> bool:
+    return facts.source not in (None, gpu_facts.FROM_NAME)
 
 
 def _infiniband(sku: Sku, facts: GpuFacts) -> float | None:
@@ -297,7 +305,9 @@ def _infiniband(sku: Sku, facts: GpuFacts) -> float | None:
 def _notes(sku: Sku, facts: GpuFacts, count: _Count) -> Iterator[str]:
     if facts.gpu_count and sku.gpus is not None and count.number != sku.gpus:
         yield f"Azure's size list says {sku.gpus} GPU; this size has {facts.gpu_count}."
-    if count.number is not None and not facts.gpu_count:
+    if sku.gpus and not facts.gpu_count and _has_row(facts):
+        yield f"Azure's size list says {sku.gpus} GPU; our data has reason to doubt it."
+    elif count.number is not None and not facts.gpu_count:
         yield "The GPU count is from Azure's size list, which counts a part of a GPU as one."
     ours = facts.infiniband_gbps
     if sku.rdma and ours is None:

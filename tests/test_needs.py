@@ -98,7 +98,7 @@ def placed(given: NeedAnswer) -> dict[str, int]:
         ("8xStandard_ND96asr_v4", 8, ND, None),
         ("8xND96asr_v4", 8, ND, None),
         ("8 x ND96asr_v4", 8, ND, None),
-        (" 8X standard_nd96asr_v4 ", 8, "Standard_nd96asr_v4", None),
+        (" 8X standard_nd96ASR_V4 ", 8, ND, None),
         ("8*ND96asr_v4", 8, ND, None),
         ("8\u00d7ND96asr_v4", 8, ND, None),
         ("2xNC24s_v3", 2, "Standard_NC24s_v3", None),

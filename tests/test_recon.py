@@ -207,7 +207,7 @@ def test_physical_zones_follow_the_usable_logical_ones() -> None:
 def test_our_gpu_count_wins_and_without_one_the_service_is_believed(
     ours: str | None, api: int | None, count: float | None, text: str | None, memory: float | None
 ) -> None:
-    one = row(a_sku(gpus=api), facts=facts_of(gpu_count=ours))
+    one = row(a_sku(gpus=api), facts=facts_of(gpu_count=ours, source="name"))
     assert (one.gpu_count, one.gpu_count_text) == (count, text)
     assert one.gpu_memory_gib == pytest.approx(memory)
 
@@ -248,9 +248,12 @@ def test_local_nvme_is_what_the_service_says_else_our_data_and_apart_from_the_te
     assert (one.local_nvme_gib, one.temp_disk_gib) == (shown, 64.0)
 
 
-# --- quota
+def test_a_row_of_ours_without_a_count_leaves_it_unknown_whatever_the_service_says() -> None:
+    one = row(a_sku(gpus=1), facts=facts_of(gpu_count=None))
+    assert (one.gpu_count, len(one.notes)) == (None, 1)
 
-UNKNOWN = a_quota("unrelated", 5)
+
+# --- quota
 
 
 @pytest.mark.parametrize(
