@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ai4infra.errors import UsageError
@@ -191,6 +191,7 @@ def test_no_tenant_is_guessed_for_a_name_in_two_tenants(tmp_path: Path) -> None:
     assert settled(tmp_path, {"subscription": "Research"}, accounts=accounts).az_tenant is None
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=30)
     | st.sampled_from([b"[]", b"{}", b'{"subscriptions": 5}', b'{"subscriptions": [5, {}]}'])

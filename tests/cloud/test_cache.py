@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ai4infra.cloud.cache import Cache, default_dir
@@ -63,6 +63,7 @@ def test_only_the_user_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_in_the_file_are_a_miss(
     tmp_path_factory: pytest.TempPathFactory, body: bytes

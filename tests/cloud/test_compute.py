@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import SUBSCRIPTION, Script, answer, failed, listed
 
@@ -260,7 +260,7 @@ def test_a_value_that_is_no_list_is_an_incomplete_answer() -> None:
         skus(script.session(), SUBSCRIPTION, "eastus2")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(
     st.dictionaries(
         st.sampled_from(list(row())),

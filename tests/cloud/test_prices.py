@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import requests
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import Script, answer, broken, failed
 
@@ -225,6 +225,7 @@ def test_odd_rows_cost_only_themselves() -> None:
     assert amounts(ask("text", row() | {"retailPrice": "cheap"}, row())) == (3.67, None)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -16,7 +16,7 @@ from azure.core.exceptions import (
     ServiceResponseError,
     ServiceResponseTimeoutError,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ai4infra.cloud.translate import (
@@ -124,6 +124,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(json_values, st.sampled_from([200, 400, 401, 403, 404, 409, 429, 500, 503]))
 def test_any_json_gives_one_sentence(value: object, status: int) -> None:
     error = error_of(status, {}, json.dumps(value), WHAT)
@@ -132,6 +133,7 @@ def test_any_json_gives_one_sentence(value: object, status: int) -> None:
     assert "\n" not in error.message
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), st.sampled_from([400, 429, 500]))
 def test_any_bytes_give_one_sentence(body: bytes, status: int) -> None:
     assert "\n" not in error_of(status, {}, body, WHAT).message
@@ -385,6 +387,7 @@ def test_a_wait_is_read_from_any_header(headers: dict[str, str], seconds: float 
     assert retry_after_seconds(headers) == seconds
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_retry_after_is_none_or_a_sane_wait(value: str) -> None:
     seconds = retry_after_seconds({"retry-after": value, "date": "Tue, 01 Dec 2026 12:00:00 GMT"})
