@@ -21,6 +21,7 @@ import requests
 from azure.core import PipelineClient
 from azure.core.exceptions import AzureError
 from azure.core.pipeline.policies import (
+    BearerTokenCredentialPolicy,
     ContentDecodePolicy,
     HTTPPolicy,
     RequestIdPolicy,
@@ -29,7 +30,6 @@ from azure.core.pipeline.policies import (
 )
 from azure.core.pipeline.transport import HttpTransport, RequestsTransport
 from azure.core.rest import HttpRequest, HttpResponse
-from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 from requests.adapters import HTTPAdapter
 
 from ai4infra.cloud.clouds import PUBLIC, Cloud, scope_of
@@ -120,7 +120,7 @@ class TokenCache:
             raise
 
 
-class ArmAuthentication(ARMChallengeAuthenticationPolicy):
+class ArmAuthentication(BearerTokenCredentialPolicy[Any, Any]):
     """Sends the token, over https and to the cloud's own host only; renews a refused one once."""
 
     def __init__(self, tokens: TokenCache, scope: Callable[[], str], host: str) -> None:
@@ -337,6 +337,7 @@ class Session:
                 az_tenant=az_tenant,
                 authority=self._endpoints.authority,
                 env=os.environ if env is None else env,
+                client=self._public,
             )
 
         self.tokens = TokenCache(choose)

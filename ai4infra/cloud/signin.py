@@ -10,7 +10,9 @@ from ai4infra.errors import SignInError, UsageError
 from ai4infra.ids import unknown_name
 
 if TYPE_CHECKING:
+    from azure.core import PipelineClient
     from azure.core.credentials import TokenCredential
+    from azure.core.rest import HttpRequest, HttpResponse
 
 Auth = Literal["env", "workload", "msi", "cli"]
 AUTHS: tuple[Auth, ...] = get_args(Auth)
@@ -74,23 +76,24 @@ def credential_for(
     az_tenant: str | None,
     authority: str | None,
     env: Mapping[str, str],
+    client: PipelineClient[HttpRequest, HttpResponse],
 ) -> TokenCredential:
     """Return the credential that ``choose`` names, importing only that one.
 
     ``client_id`` or ``AZURE_CLIENT_ID`` selects a user-assigned identity. ``az_tenant`` is the
-    tenant for the az sign-in where no tenant is asked for. Raises SignInError naming what the
-    environment lacks.
+    tenant for the az sign-in where no tenant is asked for. ``client`` is what a managed identity
+    endpoint is asked through. Raises SignInError naming what the environment lacks.
     """
     kind = choose(auth, env)
-    client = client_id or env.get("AZURE_CLIENT_ID")
+    client_id = client_id or env.get("AZURE_CLIENT_ID")
     tenant = tenant_id or env.get("AZURE_TENANT_ID")
     if kind == "cli":
         return _az(tenant_id or az_tenant)
     if kind == "msi":
-        return _managed_identity(client)
+        return _managed_identity(client, client_id, env)
     if kind == "workload":
-        return _workload(tenant, client, authority, env)
-    return _service_principal(tenant, client, authority, env)
+        return _workload(tenant, client_id, authority, env)
+    return _service_principal(tenant, client_id, authority, env)
 
 
 def _az(tenant: str | None) -> TokenCredential:
@@ -99,7 +102,13 @@ def _az(tenant: str | None) -> TokenCredential:
     return AzureCliCredential(tenant_id=tenant or "", process_timeout=AZ_TIMEOUT_SECONDS)
 
 
-def _managed_identity(client_id: str | None) -> TokenCredential:
+def _managed_identity(
+    client: PipelineClient[HttpRequest, HttpResponse], client_id: str | None, env: Mapping[str, str]
+) -> TokenCredential:
+    from ai4infra.cloud.identity_endpoint import IdentityEndpoint, is_announced
+
+    if is_announced(env):
+        return IdentityEndpoint(client, env, client_id)
     from azure.identity import ManagedIdentityCredential
 
     return ManagedIdentityCredential(client_id=client_id)

@@ -36,7 +36,7 @@ class Capability(msgspec.Struct):
 def filtered(session: Session, subscription: str, regions: Iterable[str]) -> Iterator[str]:
     """Size names of all regions by concurrent filtered calls."""
     for outcome in compute.all_skus(session, subscription, regions):
-        yield from (sku.name for sku in outcome.value.skus)
+        yield from (sku.name for sku in outcome.result().skus)
 
 
 def unfiltered(session: Session, subscription: str, regions: Iterable[str]) -> Iterator[str]:

@@ -5,17 +5,20 @@ import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from azure.core import PipelineClient
 from azure.identity import (
     AzureCliCredential,
     ClientSecretCredential,
     ManagedIdentityCredential,
     WorkloadIdentityCredential,
 )
-from support import Script, answer
+from support import Reply, Script, answer
 
 from ai4infra import settings
+from ai4infra.cloud.identity_endpoint import IdentityEndpoint
 from ai4infra.cloud.signin import AUTHS, choose, credential_for
 from ai4infra.errors import SignInError, UsageError
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 PRINCIPAL = {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t", "AZURE_CLIENT_SECRET": "s"}
 WORKLOAD = {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t", "AZURE_FEDERATED_TOKEN_FILE": "/f"}
+TOKEN = {"access_token": "t0ken", "expires_on": "4102444800", "token_type": "Bearer"}
 MSI = {"IDENTITY_ENDPOINT": "https://localhost/token", "IDENTITY_HEADER": "h"}
 
 
@@ -76,6 +80,7 @@ def credential(auth: str | None = None, **given: str) -> TokenCredential:
         az_tenant=None,
         authority="https://login.microsoftonline.com",
         env=given,
+        client=PipelineClient("https://localhost"),
     )
 
 
@@ -85,7 +90,9 @@ def credential(auth: str | None = None, **given: str) -> TokenCredential:
         ({}, AzureCliCredential),
         (PRINCIPAL, ClientSecretCredential),
         (WORKLOAD, WorkloadIdentityCredential),
-        (MSI, ManagedIdentityCredential),
+        (MSI, IdentityEndpoint),
+        (MSI | {"IDENTITY_SERVER_THUMBPRINT": "t"}, ManagedIdentityCredential),
+        ({"MSI_ENDPOINT": "http://x", "MSI_SECRET": "s"}, ManagedIdentityCredential),
     ],
 )
 def test_each_identity_has_its_credential(env: dict[str, str], kind: type) -> None:
@@ -175,7 +182,33 @@ def test_az_without_a_sign_in_is_one_sentence(
 
 
 def test_a_user_assigned_identity_is_chosen_by_its_client_id() -> None:
-    chosen = credential_for(
-        auth="msi", client_id="mine", tenant_id=None, az_tenant=None, authority=None, env={}
-    )
-    assert isinstance(chosen, ManagedIdentityCredential)
+    assert isinstance(credential("msi", AZURE_CLIENT_ID="mine"), ManagedIdentityCredential)
+
+
+def test_an_identity_endpoint_is_asked_for_a_token_of_the_cloud() -> None:
+    script = Script().on("/token", answer(body=TOKEN)).on("management", answer(body={"a": 1}))
+    script.session(credential=None, env=MSI | {"AZURE_CLIENT_ID": "mine"}).get("/a", "1")
+    asked, sent = script.requests
+    assert asked.headers["X-IDENTITY-HEADER"] == "h"
+    assert parse_qs(urlsplit(str(asked.url)).query) == {
+        "api-version": ["2019-08-01"],
+        "resource": ["https://management.azure.com"],
+        "client_id": ["mine"],
+    }
+    assert sent.headers["Authorization"] == "Bearer t0ken"
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (answer(400, {"message": "Identity not found"}), "Identity not found"),
+        (answer(401, "<html>"), "status 401"),
+        (answer(200, {"access_token": "t0ken"}), "sent no token"),
+        (answer(200, "oops"), "sent no token"),
+    ],
+)
+def test_an_identity_endpoint_without_a_token_is_one_sentence(reply: Reply, said: str) -> None:
+    session = Script().on("/token", reply).session(credential=None, env=MSI)
+    with pytest.raises(SignInError, match=said) as caught:
+        session.get("/a", "1")
+    assert "t0ken" not in str(caught.value.detail)
