@@ -39,6 +39,7 @@ from ai4infra.model import (
     StepResult,
     Subscription,
 )
+from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA
 from ai4infra.settings import Settings, az_profile_path, read_az_profile, resolve
 
 if TYPE_CHECKING:
@@ -660,8 +661,8 @@ def _pools(place: _Place, quotas: Iterable[Quota] | None) -> RegionQuota:
     return RegionQuota(
         subscription_id=place.subscription.id,
         region=place.region,
-        regional=by_key.get(quota_key(recon_.REGIONAL_QUOTA)),
-        spot=by_key.get(quota_key(recon_.SPOT_QUOTA)),
+        regional=by_key.get(quota_key(REGIONAL_QUOTA)),
+        spot=by_key.get(quota_key(SPOT_QUOTA)),
     )
 
 

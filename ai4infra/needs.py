@@ -23,16 +23,14 @@ from ai4infra.model import (
     RegionQuota,
     Shortfall,
 )
+from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command
 from ai4infra.recon import (
     REGION_ACCESS_PAGE,
-    REGIONAL_QUOTA,
-    SPOT_QUOTA,
     exact_gpus,
     is_model,
     limits_of,
     memory_per_gpu_gib,
     natural_key,
-    quota_command,
     unlisted_sizes,
     whole_gpu_memory_gib,
 )
@@ -570,9 +568,13 @@ def _actions(
     yield from _remarks_on_picks(choice, shortfalls, pools, place.spot)
     for lack in shortfalls:
         if lack.new_limit_vcpus is not None:
-            yield quota_command(
-                place.subscription_id, place.region, lack.limit, lack.new_limit_vcpus
+            wanted = QuotaWanted(
+                subscription_id=place.subscription_id,
+                region=place.region,
+                family=lack.limit,
+                limit_vcpus=lack.new_limit_vcpus,
             )
+            yield quota_command(wanted)
     if any("NotAvailableForSubscription" in text for text in choice.blocked):
         yield f"Ask for access: {REGION_ACCESS_PAGE}"
     yield from choice.unknown

@@ -15,6 +15,7 @@ QUOTA_LIMIT = "quota limit"
 REGISTRATION = "provider registration"
 QUOTA_PROVIDER = "Microsoft.Quota"
 REGIONAL_QUOTA = "cores"
+SPOT_QUOTA = "lowPriorityCores"
 
 
 class Plan(Record, frozen=True):

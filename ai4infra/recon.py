@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,13 +28,12 @@ from ai4infra.model import (
     Sku,
     Summary,
 )
+from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command
 
 CAVEAT = (
     "Listing and quota are not capacity: only an attempt to allocate proves that Azure has"
     " the hardware free."
 )
-REGIONAL_QUOTA = "cores"
-SPOT_QUOTA = "lowPriorityCores"
 FAMILIES = ("NC", "ND", "NV", "NG", "NP", "NCC")
 DEFAULT_FAMILIES = ("NC", "ND", "NV")
 ALL_FAMILIES = "all"
@@ -171,13 +169,6 @@ def known_quota(quota: Quota | None) -> Quota | None:
     if quota is None:
         return None
     return structs.replace(quota, used=_not_negative(quota.used), limit=_not_negative(quota.limit))
-
-
-def quota_command(subscription_id: str, region: str, family: str, limit_vcpus: int) -> str:
-    """Return the command line that asks for a quota limit, quoted for a shell."""
-    words = ["ai4infra", "quota", "request", "--subscription", subscription_id]
-    words += ["--region", region, "--family", family, "--limit", str(limit_vcpus)]
-    return shlex.join(words)
 
 
 # --- what is listed
@@ -695,16 +686,26 @@ def _elsewhere(rows: Sequence[Offer], spot: bool) -> Iterator[str]:
 def _quota_actions(
     stuck: Sequence[Offer], pools: Mapping[tuple[str, str], RegionQuota], spot: bool
 ) -> Iterator[str]:
-    """Give the requests that would let most of these sizes start one VM."""
-    asks: dict[tuple[str, str, str], list[int]] = {}
+    """Give the requests that would let one VM start: training sizes (ND, NC) before the rest."""
+    asks: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     for row in stuck:
         for name, used in _full_limits(row, pools, spot):
             ask = (row.subscription_id, row.region, name)
-            asks.setdefault(ask, []).append(used + (row.vcpus or 0))
-    ranked = sorted(asks, key=lambda ask: (-len(asks[ask]), min(asks[ask]), ask))
+            asks.setdefault(ask, []).append((_use_rank(row), used + (row.vcpus or 0)))
+    ranked = sorted(asks, key=lambda ask: (min(asks[ask])[0], -len(asks[ask]), ask))
     for subscription_id, region, name in ranked[:_ACTIONS_OF_A_KIND]:
-        limit = min(asks[subscription_id, region, name])
-        yield quota_command(subscription_id, region, name, limit)
+        wanted = QuotaWanted(
+            subscription_id=subscription_id,
+            region=region,
+            family=name,
+            limit_vcpus=min(vcpus for _, vcpus in asks[subscription_id, region, name]),
+        )
+        yield quota_command(wanted)
+
+
+def _use_rank(row: Offer) -> int:
+    order = ("ND", "NC", "NCC", "NV")
+    return order.index(row.series_class) if row.series_class in order else len(order)
 
 
 def _full_limits(

@@ -20,12 +20,19 @@ from ai4infra.needs import (
     report,
     unknown_sizes,
 )
-from ai4infra.recon import quota_command
+from ai4infra.plan import QuotaWanted, quota_command
 
 SUBSCRIPTION = "5a1c9f57-6e4d-4b0a-9f3e-2d7c8b1a0e44"
 ND = "Standard_ND96asr_v4"
 MODELS: dict[str, tuple[str, float]] = {"A100": ("NVIDIA", 80.0), "A10": ("NVIDIA", 24.0)}
 MODELS |= {"MI300X": ("AMD", 192.0), "H100": ("NVIDIA", 80.0), "T4": ("NVIDIA", 16.0)}
+
+
+def request_line(family: str, limit: int) -> str:
+    wanted = QuotaWanted(
+        subscription_id=SUBSCRIPTION, region="eastus2", family=family, limit_vcpus=limit
+    )
+    return quota_command(wanted)
 
 
 def an_offer(size: str, vcpus: int | None, gpus: str | None, **fields: Any) -> Offer:
@@ -208,9 +215,7 @@ def test_family_and_regional_total_both_have_to_hold(
         for s in given.shortfalls
     }
     requests = [a for a in given.actions if a.startswith("ai4infra")]
-    assert requests == [
-        quota_command(SUBSCRIPTION, "eastus2", name, numbers[3]) for name, numbers in short.items()
-    ]
+    assert requests == [request_line(name, numbers[3]) for name, numbers in short.items()]
 
 
 def test_sizes_of_one_family_are_summed() -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ai4infra import plan
 from ai4infra.errors import UsageError
 from ai4infra.model import (
     GpuFacts,
@@ -20,11 +19,11 @@ from ai4infra.model import (
     SizePrices,
     Sku,
 )
+from ai4infra.plan import QuotaWanted, quota_command
 from ai4infra.recon import (
     SORT_KEYS,
     memory_per_gpu_gib,
     offers,
-    quota_command,
     select,
     sort,
     summary,
@@ -45,6 +44,13 @@ def a_sku(name: str = "Standard_ND96asr_v4", **fields: Any) -> Sku:
 def facts_of(**fields: Any) -> Any:
     known = {"series_class": "ND", "gpu_model": "A100", "gpu_count": "8", "gpu_memory_gib": 40.0}
     return lambda size: GpuFacts(size=size, **{**known, "source": "a page", **fields})
+
+
+def request_line(family: str, limit: int) -> str:
+    wanted = QuotaWanted(
+        subscription_id=SUBSCRIPTION, region="eastus2", family=family, limit_vcpus=limit
+    )
+    return quota_command(wanted)
 
 
 def a_quota(name: str, limit: int | None, used: int | None = 0) -> Quota:
@@ -542,9 +548,9 @@ def test_the_summary_gives_the_exact_request_for_one_more_vm_and_the_pages_for_t
     actions = summary(a_world(), [pools]).actions
     requests = [a for a in actions if a.startswith("ai4infra quota request")]
     assert requests == [
-        quota_command(SUBSCRIPTION, "eastus2", "A100", 24),
-        quota_command(SUBSCRIPTION, "eastus2", "A10", 76),
-        quota_command(SUBSCRIPTION, "eastus2", "cores", 500),
+        request_line("cores", 500),
+        request_line("A100", 24),
+        request_line("A10", 76),
     ]
     others = [a for a in actions if a not in requests]
     assert "Standard_ND96isr_H100_v5 in eastus2" in others[0]
@@ -573,20 +579,12 @@ def test_the_spot_summary_asks_for_spot_quota() -> None:
     )
     told = summary([one], [pools], spot=True)
     assert told.blocked_by == {"spot quota": 1}
-    assert told.actions == (quota_command(SUBSCRIPTION, "eastus2", "lowPriorityCores", 106),)
+    assert told.actions == (request_line("lowPriorityCores", 106),)
 
 
 def test_everything_startable_needs_no_action() -> None:
     assert summary([row()]).actions == ()
     assert summary([]).blocked_by == {}
-
-
-def test_the_request_line_is_the_one_that_the_plan_prints() -> None:
-    wanted = plan.QuotaWanted(
-        subscription_id=SUBSCRIPTION, region="eastus2", family="it's A100 Family", limit_vcpus=9
-    )
-    line = quota_command(SUBSCRIPTION, "eastus2", "it's A100 Family", 9)
-    assert line == plan.quota_command(wanted)
 
 
 # --- whatever comes
