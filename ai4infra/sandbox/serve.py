@@ -25,6 +25,8 @@ DEFAULT_PORT = 8943
 GZIP_FROM_BYTES = 1024
 IDLE_SECONDS = 60
 PROBE_SECONDS = 2
+POLL_SECONDS = 0.05
+"""How soon the server notices that it is to end."""
 RUNNING_FILE = "served"
 LARGEST_BODY_BYTES = 64 * 2**20
 
@@ -41,9 +43,12 @@ class Server:
         self._http = _listen(sandbox, self.files, port)
         self.url = f"https://localhost:{self._http.server_address[1]}"
         self.env = environment(self.url, folder)
-        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(POLL_SECONDS,), daemon=True
+        )
 
     def __enter__(self) -> Server:
+        self.sandbox.world.run_clock()
         self._thread.start()
         return self
 

@@ -71,8 +71,8 @@ class Logged:
 class World:
     """The catalogue, the state, a clock, and what was asked for.
 
-    ``start`` fixes the clock, which then moves by waiting only; without it the clock is the
-    machine's, plus the waits.
+    ``start`` is where the clock starts, which then moves by waiting only, until ``run_clock`` is
+    called; without it the clock is the machine's, plus the waits.
     """
 
     catalogue: Catalogue = field(default_factory=example)
@@ -80,11 +80,20 @@ class World:
     start: datetime | None = START
     faults: list[Fault] = field(default_factory=list)
     log: list[Logged] = field(default_factory=list)
+    running_since: datetime | None = None
+    """The machine's time at which a clock with a start began to run."""
 
     def now(self) -> datetime:
         """Return the time in the sandbox, in UTC."""
-        base = self.start or datetime.now(timezone.utc)
+        real = datetime.now(timezone.utc)
+        base = self.start or real
+        if self.start and self.running_since:
+            base += real - self.running_since
         return base + timedelta(seconds=self.state.offset_seconds)
+
+    def run_clock(self) -> None:
+        """Let the clock run by itself: a program from outside waits for real."""
+        self.running_since = self.running_since or datetime.now(timezone.utc)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -155,7 +164,7 @@ class StateFile:
     def _look(self) -> tuple[int, int] | None:
         try:
             found = self.path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise self._broken(str(error)) from error
