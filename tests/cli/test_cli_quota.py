@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+FAMILY = "Standard NDASv4_A100 Family"
+REQUEST = ("quota", "request", "--region", "eastus2", "--family", "ND96asr_v4")
+
+
+def states(shown: Any) -> list[tuple[str, str]]:
+    return [(step["state"], step["name"]) for step in shown.json["steps"]]
+
+
+def test_the_list_holds_gpu_families_and_the_regional_pools(run: Any) -> None:
+    shown = run("quota", "list", "--region", "eastus2")
+    assert shown.code == 0
+    assert shown.lines[0] == "VM (Microsoft.Compute) quota in eastus2, vCPUs"
+    assert any(line.startswith(FAMILY) for line in shown.lines)
+    assert [line.split()[0] for line in shown.lines[-2:]] == ["cores", "lowPriorityCores"]
+    assert "standardDSv3Family" not in shown.stdout
+
+
+def test_all_rows_are_listed_when_asked_for(run: Any) -> None:
+    few = run("quota", "list", "-r", "eastus2", "-o", "json").json["quotas"]
+    every = run("quota", "list", "-r", "eastus2", "--all", "-o", "json").json["quotas"]
+    assert len(every) > len(few)
+    assert {row["name"] for row in few} < {row["name"] for row in every}
+
+
+def test_rows_name_region_and_subscription_for_machines(run: Any) -> None:
+    shown = run("quota", "list", "-r", "eastus2,westeurope", "-o", "csv")
+    rows = list(csv.DictReader(io.StringIO(shown.stdout)))
+    assert {row["region"] for row in rows} == {"eastus2", "westeurope"}
+    row = next(row for row in rows if row["name"] == FAMILY)
+    assert (row["used"], row["limit"], row["free"]) == ("0", "192", "192")
+
+
+def test_an_unknown_region_ends_with_2(run: Any) -> None:
+    shown = run("quota", "list", "-r", "eastus9")
+    assert (shown.code, shown.stdout) == (2, "")
+    assert "eastus" in shown.stderr
+
+
+def test_a_dry_run_shows_the_steps_and_changes_nothing(run: Any) -> None:
+    words = (*REQUEST, "--limit", "288", "--register", "-o", "json")
+    shown = run(*words, "--dry-run")
+    assert shown.code == 0
+    assert states(shown) == [("planned", "Microsoft.Quota"), ("planned", FAMILY)]
+    assert states(run(*words, "--dry-run")) == states(shown)
+
+
+def test_a_request_is_carried_out_and_a_second_one_finds_it_done(run: Any) -> None:
+    words = (*REQUEST, "--limit", "288", "--register", "--yes", "-o", "json")
+    first, second = run(*words), run(*words)
+    assert (first.code, second.code) == (0, 0)
+    assert states(first) == [("done", "Microsoft.Quota"), ("done", FAMILY)]
+    assert states(second) == [("kept", FAMILY)]
+
+
+def test_without_a_terminal_a_request_needs_yes(run: Any) -> None:
+    shown = run(*REQUEST, "--limit", "288", "--register", answer="y\n")
+    assert (shown.code, shown.stdout) == (2, "")
+    assert "hint: Add --yes to go ahead, or --dry-run to see the plan." in shown.stderr
+    limits = run("quota", "list", "-r", "eastus2", "--query", f"quotas[?name=='{FAMILY}'].limit")
+    assert limits.stdout == "192\n"
+
+
+def test_nothing_is_asked_where_nothing_changes(run: Any) -> None:
+    shown = run(*REQUEST, "--limit", "192", "-o", "json")
+    assert shown.code == 0
+    assert states(shown) == [("kept", FAMILY)]
+
+
+def test_a_lower_limit_is_refused(run: Any) -> None:
+    shown = run(*REQUEST, "--limit", "96", "--register", "--yes")
+    assert shown.code == 1
+    assert "does not lower limits" in shown.stderr
+
+
+def test_an_unregistered_subscription_is_told_both_ways_on(run: Any) -> None:
+    shown = run(*REQUEST, "--limit", "288", "--yes")
+    assert shown.code == 1
+    assert "--register" in shown.stderr
+    assert "az provider register" in shown.stderr
+
+
+def test_a_request_that_nobody_waits_for_says_how_to_go_on(run: Any) -> None:
+    words = (*REQUEST, "--limit", "288", "--register", "--yes")
+    shown = run(*words, "--no-wait")
+    assert shown.code == 0
+    assert "in progress" in shown.stdout
+    assert "To finish what is open:" in shown.stdout
+    assert "hint: Run the same again" in shown.stderr
+    assert run(*words).code == 0
+
+
+def test_a_refused_request_ends_with_1_and_names_the_way_through_support(run: Any) -> None:
+    shown = run(*REQUEST, "--limit", "90000", "--register", "--yes")
+    assert shown.code in (1, 5)
+    assert "support request" in shown.stderr
