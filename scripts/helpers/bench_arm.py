@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from bench_payload import REGION_NAMES, locations, regional_list, usages
+from bench_payload import REGION_NAMES, SUBSCRIPTIONS, locations, regional_list, usages
+
+from ai4infra.sandbox.certificate import ensure_certificate
 
 TENANT = "00000000-0000-0000-0000-0000000000aa"
-SUBSCRIPTIONS = {f"00000000-0000-0000-0000-{regions:012d}": regions for regions in (55, 22, 11)}
-"""Subscription id to the number of regions that it has."""
 
 
 class Answers:
@@ -160,12 +160,12 @@ class Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Serve with the certificate in a folder until killed; print the origin when ready."""
+    """Serve with a certificate made in a folder until killed; print the origin when ready."""
     folder, *names = sys.argv[1:]
     Handler.answers = Answers(tuple(names))
     server = Server(("127.0.0.1", 0), Handler)
     server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.context.load_cert_chain(Path(folder, "server.pem"))
+    server.context.load_cert_chain(ensure_certificate(Path(folder)).server)
     Handler.origin = f"https://localhost:{server.server_address[1]}"
     print(Handler.origin, len(Handler.answers.unfiltered[0]), flush=True)
     server.serve_forever()

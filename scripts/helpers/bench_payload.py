@@ -16,6 +16,8 @@ REGION_NAMES = tuple(
     for place in ("eastbench", "westbench", "northbench", "southbench", "centralbench")
     for number in range(1, 12)
 )
+SUBSCRIPTIONS = {f"00000000-0000-0000-0000-{regions:012d}": regions for regions in (55, 22, 11)}
+"""Subscription id to the number of regions that it has."""
 ZONE_CAPABILITIES = ("UltraSSDAvailable", "PremiumV2Available")
 SWITCHES = (
     "PremiumIO",
