@@ -52,8 +52,13 @@ def test_a_size_with_and_without_its_prefix_is_the_same_size(name: str) -> None:
 @example(pattern="a*a", name="a")
 @example(pattern="**a*b", name="xab")
 @example(pattern="ab*ab", name="ab")
+@example(pattern="*_1", name="1")
 def test_a_star_matches_as_a_shell_would(pattern: str, name: str) -> None:
-    expected = pattern == name if "*" not in pattern else fnmatch.fnmatchcase(name, pattern)
+    if "*" in pattern:
+        spellings = (name, f"standard_{name}")
+        expected = any(fnmatch.fnmatchcase(spelling, pattern) for spelling in spellings)
+    else:
+        expected = pattern == name
     assert size_matches(pattern, name) is expected
 
 

@@ -94,7 +94,16 @@ def _guarded(call: Any, *, debug: bool) -> int:
     except click.ClickException as error:
         return _tell_usage(error)
     except Exception as error:
-        return _tell(error, debug=debug)
+        code = _tell(error, debug=debug)
+        _flush_or_discard()
+        return code
+
+
+def _flush_or_discard() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_stdout()
 
 
 def _discard_stdout() -> None:

@@ -176,10 +176,12 @@ def test_debug_shows_the_traceback_with_secrets_masked() -> None:
     assert "hunter2hunter2')" not in said.split("ValueError: ")[-1]
 
 
-def test_a_full_disk_is_an_error_and_no_silence() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_an_error_and_no_silence(unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "ai4infra", "completion", "bash"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
