@@ -51,10 +51,11 @@ def serve(port: int | None, state: Path | None, faults: tuple[str, ...]) -> None
     """Serve the sandbox over HTTPS on this machine until Ctrl-C."""
     from ai4infra.sandbox import open_sandbox
     from ai4infra.sandbox.faults import parse_fault
-    from ai4infra.sandbox.serve import DEFAULT_PORT, note_running
+    from ai4infra.sandbox.serve import DEFAULT_PORT, note_running, refuse_second
     from ai4infra.sandbox.serve import serve as served
 
     folder = _folder(state)
+    refuse_second(folder)
     opened = open_sandbox(folder)
     opened.world.faults.extend(parse_fault(spec) for spec in faults)
     with served(opened, folder, DEFAULT_PORT if port is None else port) as server:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ai4infra.errors import Ai4infraError, NotFoundError
+from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError
 from ai4infra.sandbox import Sandbox
 from ai4infra.sandbox.certificate import CertificateFiles, ensure_certificate
 from ai4infra.sandbox.files import write_private
@@ -189,6 +189,16 @@ def note_running(folder: Path, url: str) -> Path:
     path = folder / RUNNING_FILE
     write_private(path, url.encode())
     return path
+
+
+def refuse_second(folder: Path) -> None:
+    """Raise ConflictError when the sandbox of this folder is served already."""
+    with contextlib.suppress(NotFoundError):
+        url = running_url(folder)
+        raise ConflictError(
+            f"This sandbox is being served at {url} already.",
+            hint="Use that one, or serve another folder with --state.",
+        )
 
 
 def running_url(folder: Path) -> str:

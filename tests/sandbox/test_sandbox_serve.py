@@ -18,10 +18,10 @@ import requests
 from azure.identity import ClientSecretCredential, ManagedIdentityCredential
 from azure.mgmt.compute import ComputeManagementClient
 
-from ai4infra.errors import Ai4infraError, NotFoundError
+from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError
 from ai4infra.sandbox import Sandbox
 from ai4infra.sandbox.certificate import ensure_certificate
-from ai4infra.sandbox.serve import Server, note_running, running_url, serve
+from ai4infra.sandbox.serve import Server, note_running, refuse_second, running_url, serve
 
 
 @pytest.fixture
@@ -209,7 +209,10 @@ def test_the_environment_leaves_the_real_az_sign_in_alone(server: Server, tmp_pa
 def test_a_served_sandbox_is_found_again_until_it_ends(server: Server, tmp_path: Path) -> None:
     note_running(tmp_path, server.url)
     assert running_url(tmp_path) == server.url
+    with pytest.raises(ConflictError, match=server.url):
+        refuse_second(tmp_path)
 
     note_running(tmp_path, "https://localhost:1")
+    refuse_second(tmp_path)
     with pytest.raises(NotFoundError):
         running_url(tmp_path)
