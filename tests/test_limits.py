@@ -147,6 +147,8 @@ def test_disks_and_shares_that_never_feed_gpus_have_sixty_a_second() -> None:
 def test_single_blobs_blocks_and_premium_prices_have_their_rows() -> None:
     assert limits.blob("block").requests_s is None
     assert limits.blob("page").requests_s == 500
-    assert limits.price("blob_premium").usd_per_gib_month > limits.price("blob_hot").usd_per_gib_month
+    assert (
+        limits.price("blob_premium").usd_per_gib_month > limits.price("blob_hot").usd_per_gib_month
+    )
     assert limits.smb_multichannel().client_mibytes_s > limits.premium_share().client_mibytes_s
     assert limits.disk("ultra").mbytes_s == 10_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import msgspec
@@ -84,7 +85,8 @@ def test_a_size_is_its_number_times_its_unit_or_refused(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "2", "TB", "2T", "2Tb", "2Gib", "-2TB", "2,5TB", "1e3GB", "0GB", "1.5B", "2iB", "٢TB"]
+    "text",
+    ["", "2", "TB", "2T", "2Tb", "2Gib", "-2TB", "2,5TB", "1e3GB", "0GB", "1.5B", "2iB", "٢TB"],
 )
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as error:
@@ -106,13 +108,15 @@ def test_what_is_no_number_is_refused(text: str) -> None:
         parse_count(text)
 
 
-@given(text=st.text(max_size=12))
-def test_parsing_a_quantity_gives_something_or_a_usage_error(text: str) -> None:
-    for parse in (parse_bytes, parse_count):
-        try:
-            assert parse(text) >= 1
-        except UsageError as error:
-            assert "\n" not in error.message.replace(repr(text), "")
+@pytest.mark.parametrize("parse", [parse_bytes, parse_count])
+@given(text=st.text(st.sampled_from("0123456789.KMGTPiBb xe-"), max_size=12))
+def test_parsing_a_quantity_gives_at_least_one_or_a_usage_error(
+    parse: Callable[[str], int], text: str
+) -> None:
+    try:
+        assert parse(text) >= 1
+    except UsageError:
+        return
 
 
 def test_vms_are_a_number_and_a_size() -> None:
@@ -164,9 +168,7 @@ def test_eight_h100_on_3d_unet_take_two_and_a_half_times_the_network_of_their_vm
 
 def test_the_mean_size_of_files_decides_how_many_bytes_a_sample_has() -> None:
     # 64 A100 x 400/0.435 samples/s x 2 TB/12 M files
-    asked = demand(
-        Job(dataset_bytes=2 * TB, files=12_000_000, vms=8, size=A100), gpus.facts(A100)
-    )
+    asked = demand(Job(dataset_bytes=2 * TB, files=12_000_000, vms=8, size=A100), gpus.facts(A100))
     assert asked.gpus == 64
     assert asked.samples_s == pytest.approx(58_850.6, abs=0.1)
     assert asked.mbytes_s == pytest.approx(9_808.4, abs=0.1)
@@ -423,9 +425,7 @@ def test_a_standard_disk_is_never_proposed_even_where_the_gpus_ask_for_nothing()
 
 
 def test_checkpoints_are_about_the_time_to_write_one() -> None:
-    advice = advise(
-        job(workload="checkpoints", dataset_bytes=912 * GB, vms=8, region="eastus2")
-    )
+    advice = advise(job(workload="checkpoints", dataset_bytes=912 * GB, vms=8, region="eastus2"))
     assert advice.options[0].name == sizing.BLOCK_CACHE
     # 8 x 3,983 MiB/s is more than the 60 Gbps that the account takes.
     assert advice.options[0].first_pass_seconds == pytest.approx(912_000 / 7_500)
