@@ -34,7 +34,19 @@ def test_a_retention_is_days_until_cool_and_days_until_delete(
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":", "30d", "7d:30d:90d", "7w:30d", "-7:30", "0:30", "7:0", "30d:7d", "7:7", "\u0667:\u0669"],
+    [
+        "",
+        ":",
+        "30d",
+        "7d:30d:90d",
+        "7w:30d",
+        "-7:30",
+        "0:30",
+        "7:0",
+        "30d:7d",
+        "7:7",
+        "\u0667:\u0669",
+    ],
 )
 def test_anything_else_is_no_retention(text: str):
     with pytest.raises(UsageError) as caught:

@@ -95,7 +95,7 @@ class _File:
     """Writes resources, and refers by name to those that the file knows."""
 
     def __init__(self, resources: list[tuple[str, str]]) -> None:
-        self._symbols = {key: _camel(name) for key, name in symbols(resources).items()}
+        self._symbols = symbols(resources, _camel)
 
     def existing(self, resource_type: str, resource_id: str) -> str:
         head = self._declaration(resource_type, resource_id, " existing")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import chain, count
 from typing import Final
 
 from ai4infra import arm
@@ -37,19 +38,19 @@ def registrations(plan: Plan) -> list[RegistrationWanted]:
     return [s.wanted for s in plan.changes if isinstance(s.wanted, RegistrationWanted)]
 
 
-def symbols(ids: Iterable[tuple[str, str]]) -> dict[str, str]:
+def symbols(ids: Iterable[tuple[str, str]], style: Callable[[str], str] = str) -> dict[str, str]:
     """Return a name in the code for each (resource type, resource id), by the id's key.
 
     The name tells what the resource is; a number tells apart what would be called the same.
+    ``style`` turns ``snake_case`` into what is usual in a language.
     """
     names: dict[str, str] = {}
     for resource_type, resource_id in ids:
-        first = name = _symbol(resource_type, resource_id)
-        number = 2
-        while name in names.values():
-            name = f"{first}_{number}"
-            number += 1
-        names[id_key(resource_id)] = name
+        first = _symbol(resource_type, resource_id)
+        numbered = (f"{first}_n{number}" for number in count(2))
+        candidates = map(style, chain([first], numbered))
+        used = set(names.values())
+        names[id_key(resource_id)] = next(name for name in candidates if name not in used)
     return names
 
 
