@@ -585,8 +585,16 @@ def _grants(
     grants: Iterable[GrantWanted], assignments: Sequence[RoleAssignment] | None, account: str
 ) -> list[Step]:
     scoped = [_scoped(grant, account) for grant in grants]
-    unique = {_grant_key(g): g for g in scoped}
-    return [_grant(grant, assignments) for grant in unique.values()]
+    unique = list({_grant_key(g): g for g in scoped}.values())
+    return [_grant(grant, assignments, _wider(grant, unique)) for grant in unique]
+
+
+def _wider(grant: GrantWanted, others: Iterable[GrantWanted]) -> str | None:
+    """Return the scope above at which the same plan gives the same role to the same principal."""
+    _, *same = _grant_key(grant)
+    scopes = [other.scope or "" for other in others if list(_grant_key(other)[1:]) == same]
+    above = [s for s in scopes if is_at_or_above(s, grant.scope or "")]
+    return next((s for s in above if not same_id(s, grant.scope)), None)
 
 
 def _scoped(grant: GrantWanted, account: str) -> GrantWanted:
@@ -600,7 +608,9 @@ def _grant_key(grant: GrantWanted) -> tuple[str, str, str]:
     return arm.id_key(grant.scope), grant.role_id.casefold(), grant.principal_id.casefold()
 
 
-def _grant(grant: GrantWanted, assignments: Sequence[RoleAssignment] | None) -> Step:
+def _grant(
+    grant: GrantWanted, assignments: Sequence[RoleAssignment] | None, wider: str | None
+) -> Step:
     scope = grant.scope or ""
     write = arm.grant_write(grant, scope, stage=STAGE_GRANTS)
     step = Step(
@@ -612,9 +622,9 @@ def _grant(grant: GrantWanted, assignments: Sequence[RoleAssignment] | None) -> 
         wanted=write,
     )
     found = _holding(grant, assignments or ())
-    if found is None:
-        return step
-    return _kept(structs.replace(step, resource_id=found.id), _held(found, scope))
+    if found is not None:
+        return _kept(structs.replace(step, resource_id=found.id), _held(found, scope))
+    return _kept(step, f"Inherited from {wider}.") if wider else step
 
 
 def _where(scope: str) -> str:
