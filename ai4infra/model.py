@@ -696,5 +696,7 @@ class Finding(Record, frozen=True):
     wanted: str
     actual: str | None = None
     """What the service says; None when it says nothing."""
+    reason: str | None = None
+    """Why it is unknown."""
     fix: str | None = None
     """The command that mends it."""
