@@ -413,16 +413,27 @@ class Receipt(Record, frozen=True):
 
     results: tuple[StepResult, ...]
     next_commands: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What was written, compared with what the service tells of it: a policy may change it."""
 
     @property
     def complete(self) -> bool:
-        """True when every step is done or kept."""
-        return all(r.state in ("done", "kept") for r in self.results)
+        """True when every step is done or kept, and what the service tells is as wanted."""
+        return all(r.state in ("done", "kept") for r in self.results) and not self.overridden
 
     @property
     def failed(self) -> bool:
-        """True when a step failed or was not reached; one in progress has not failed."""
-        return any(r.state in ("failed", "not reached") for r in self.results)
+        """True when a step failed or was not reached, or something came out otherwise.
+
+        A step in progress has not failed.
+        """
+        unfinished = any(r.state in ("failed", "not reached") for r in self.results)
+        return unfinished or bool(self.overridden)
+
+    @property
+    def overridden(self) -> tuple[Finding, ...]:
+        """What the service has otherwise than it was sent."""
+        return tuple(f for f in self.findings if f.verdict == "fail")
 
 
 NetworkAccess = Literal["open", "restricted", "private"]
