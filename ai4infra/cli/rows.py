@@ -60,3 +60,10 @@ class StepRow(Record, frozen=True):
             hint=result.hint,
             resource_id=step.resource_id,
         )
+
+
+class FactRow(Record, frozen=True):
+    """One thing that is known of a resource; None means unknown."""
+
+    name: str
+    value: str | None
