@@ -52,7 +52,7 @@ def broken(error: BaseException) -> Reply:
 
 
 class Script(HTTPAdapter):
-    """Answers by a pattern on the unquoted URL; the last answer of a pattern stays."""
+    """Answers by a pattern on method and unquoted URL; the last answer of a pattern stays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Script(HTTPAdapter):
         self.slept: list[float] = []
 
     def on(self, pattern: str, *replies: Reply) -> Script:
-        """Answer URLs that match, in this order."""
+        """Answer requests such as ``GET https://…`` that match, in this order."""
         self.replies.append((pattern, list(replies)))
         return self
 
@@ -72,7 +72,7 @@ class Script(HTTPAdapter):
         self.requests.append(request)
         url = unquote(str(request.url)).replace("+", " ")
         for pattern, replies in self.replies:
-            if re.search(pattern, url):
+            if re.search(pattern, f"{request.method} {url}"):
                 reply = (replies.pop(0) if len(replies) > 1 else replies[0])(request)
                 if isinstance(reply, BaseException):
                     raise reply
@@ -83,6 +83,11 @@ class Script(HTTPAdapter):
     def urls(self) -> list[str]:
         """The unquoted URLs that were asked."""
         return [unquote(str(request.url)).replace("+", " ") for request in self.requests]
+
+    @property
+    def bodies(self) -> list[Any]:
+        """The JSON that was sent, None where nothing was."""
+        return [json.loads(r.body) if r.body else None for r in self.requests]
 
     @property
     def tokens(self) -> list[str | None]:
