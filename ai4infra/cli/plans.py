@@ -106,7 +106,9 @@ def tell_results(receipt: Receipt, out: Output) -> None:
         actual = finding.actual or "not said"
         if finding.verdict == "fail":
             said = f"{finding.check} was sent as {finding.wanted}, and is {actual}."
-            out.problem(said, hint="A policy may have changed it: az policy state list shows which.")
+            out.problem(
+                said, hint="A policy may have changed it: az policy state list shows which."
+            )
         elif finding.verdict == "unknown":
             out.warn(f"{finding.check} could not be compared ({finding.wanted}): {actual}")
 

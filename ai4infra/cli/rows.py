@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ai4infra.model import Quota, Record, StepResult
+from ai4infra.model import Quota, Record, RoleAssignment, StepResult
+from ai4infra.roles import role_name
 
 
 class QuotaRow(Record, frozen=True):
@@ -67,3 +68,28 @@ class FactRow(Record, frozen=True):
 
     name: str
     value: str | None
+
+
+class AssignmentRow(Record, frozen=True):
+    """One role assignment, with the role's name where it is known."""
+
+    role: str
+    role_id: str
+    principal_id: str
+    principal_type: str | None
+    scope: str
+    condition: str | None
+    id: str
+
+    @classmethod
+    def of(cls, assignment: RoleAssignment) -> AssignmentRow:
+        """Return the row of a role assignment."""
+        return cls(
+            role=role_name(assignment.role_id),
+            role_id=assignment.role_id,
+            principal_id=assignment.principal_id,
+            principal_type=assignment.principal_type,
+            scope=assignment.scope,
+            condition=assignment.condition,
+            id=assignment.id,
+        )

@@ -137,7 +137,11 @@ def where(*, name: str) -> Callable[[F], F]:
     help="Lifecycle rule for a container; repeatable.",
 )
 @click.option(
-    "--reader", "readers", multiple=True, metavar="WHO", help="Storage Blob Data Reader; repeatable."
+    "--reader",
+    "readers",
+    multiple=True,
+    metavar="WHO",
+    help="Storage Blob Data Reader; repeatable.",
 )
 @click.option(
     "--contributor",
@@ -370,9 +374,7 @@ def _transfers(account: Mapping[str, Any], wanted: StorageWanted) -> Iterator[st
 
 
 @storage.command("list", cls=Command, context_settings=SETTINGS)
-@click.option(
-    "-g", "--resource-group", "group", metavar="GROUP", help="Only this resource group."
-)
+@click.option("-g", "--resource-group", "group", metavar="GROUP", help="Only this resource group.")
 @common()
 def list_(options: Options, **given: Any) -> None:
     """List the storage accounts of a subscription, with what an auditor looks at first."""
@@ -426,8 +428,8 @@ def _yes(value: bool | None) -> str:
 def show(options: Options, **given: Any) -> None:
     """Show an account with its containers, rules, roles and locks."""
     with started(options) as (az, out):
-        look = az.storage_details(*_named(az, given))
-        out.result(_show_page(look))
+        name, group = _named(az, given)
+        out.result(_show_page(az.storage_details(name, group=group)))
 
 
 def _named(az: Azure, given: Mapping[str, Any]) -> tuple[str, str | None]:
