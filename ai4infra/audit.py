@@ -24,6 +24,7 @@ from ai4infra.model import (
     Finding,
     LifecycleRule,
     Lock,
+    MetricAlert,
     Record,
     RoleAssignment,
     StorageAccount,
@@ -56,18 +57,6 @@ THROUGHPUT_METRICS: Final = frozenset(
     {"egress", "ingress", "transactions", "successe2elatency", "successserverlatency"}
 )
 _NAMES_SHOWN: Final = 4
-
-
-class MetricAlert(Record, frozen=True):
-    """A metric alert rule of Azure Monitor."""
-
-    name: str
-    enabled: bool
-    scopes: tuple[str, ...] = ()
-    """Resource ids that it watches: resources, or a group or subscription of them."""
-    target_type: str | None = None
-    """Resource type that it watches in a group or subscription."""
-    metrics: tuple[str, ...] = ()
 
 
 class AuditLook(Record, frozen=True):

@@ -238,18 +238,9 @@ def create(options: Options, **given: Any) -> None:
     identity, or id:OBJECT_ID[:User|Group|ServicePrincipal]; with @CONTAINER behind it, the role
     is on that container only.
     """
-    tags = read_tags(given["tags"])
-    access = list(_access(given))
+    asked = _asked(given)
     with started(options) as (az, out):
-        plan = az.plan_storage(
-            given["name"],
-            access=access,
-            tags=tags,
-            hns=not given["no_hns"],
-            vms=given["gpus"],
-            **{name: given[name] for name in _PLAIN},
-            **{name: listed(given[name]) for name in _LISTS},
-        )
+        plan = az.plan_storage(given["name"], **asked)
         if given["emit"]:
             from ai4infra.emit import emit
 
@@ -273,6 +264,18 @@ _ROLES = {
     "contributors": "Storage Blob Data Contributor",
     "owners": "Storage Blob Data Owner",
 }
+
+
+def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of ``plan_storage``; UsageError for what cannot be read."""
+    return {
+        "access": list(_access(given)),
+        "tags": read_tags(given["tags"]),
+        "hns": not given["no_hns"],
+        "vms": given["gpus"],
+        **{name: given[name] for name in _PLAIN},
+        **{name: listed(given[name]) for name in _LISTS},
+    }
 
 
 def read_tags(texts: Iterable[str]) -> dict[str, str]:
