@@ -294,10 +294,10 @@ def test_a_write_that_comes_too_early_is_sent_again(status, code) -> None:
 
 def test_patience_has_an_end() -> None:
     script = azure(blobs=failed(409, "StorageAccountOperationInProgress"))
-    receipt = provision.apply(script.session(), a_plan(), timeout_seconds=100)
+    receipt = provision.apply(script.session(), a_plan(), timeout_seconds=50)
     failure = result_of(receipt, "blob service settings")
     assert (failure.state, failure.code) == ("failed", "StorageAccountOperationInProgress")
-    assert sum(script.slept) == pytest.approx(100)
+    assert sum(script.slept) == pytest.approx(50)
 
 
 @pytest.mark.parametrize(
