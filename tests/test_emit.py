@@ -182,6 +182,19 @@ def test_bicep_with_any_tags_is_parsed_into_the_same_resources(tags: dict[str, s
     assert len(found) == len(tags)
 
 
+KEYWORDS = [
+    *("null", "true", "false", "for", "if", "in", "resource", "existing", "module", "param"),
+    *("var", "output", "type", "import", "extension", "metadata", "targetScope", "with", "as"),
+    *("func", "sys.x", "az.y", "listKeys", "-x", "@y", "#z", "'", '"', "$", "${", "+"),
+]
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_bicep_takes_a_tag_that_is_a_word_of_its_own_for_a_tag(name: str):
+    file = parsed(emit(storage_steps(a_wanted(tags={name: "1"}), NOTHING), "bicep"))
+    assert len(file["resources"]["account"]["config"]["tags"]) == 1
+
+
 # --- Terraform ---
 
 
@@ -236,6 +249,16 @@ def test_a_terraform_string_is_read_as_it_was_meant(
     )
     read = json.loads(base64.b64decode(answer.strip().strip('"')))
     assert read == [normal(value) for value in values]
+
+
+@pytest.mark.slow
+def test_terraform_takes_a_tag_that_is_a_word_of_its_own_for_a_tag(tmp_path: Path):
+    tags = dict.fromkeys(KEYWORDS, "1")
+    text = emit(storage_steps(a_wanted(tags=tags), NOTHING), "terraform")
+    written = re.findall(r"^  tags = (\{.*?^  \})", text, re.MULTILINE | re.DOTALL)
+    given = f"base64encode(jsonencode({written[0]}))".replace("\n", ", ").replace("{, ", "{")
+    answer = run_terraform("console", given=given + "\n", folder=tmp_path)
+    assert json.loads(base64.b64decode(answer.strip().strip('"'))) == tags
 
 
 def normal(value: str) -> str:
