@@ -240,6 +240,20 @@ def test_jobs_that_share_an_account_split_its_bandwidth_and_requests() -> None:
     assert used(alone, "VM network") == used(shared, "VM network")
 
 
+def test_jobs_that_share_a_file_share_or_file_system_split_it() -> None:
+    shared = advise(job(workload="text", sample_bytes=None, shared_by=4))
+    alone = advise(job(workload="text", sample_bytes=None))
+    for name in (sizing.LUSTRE, sizing.NFS, sizing.STANDARD_SMB):
+        rate = option(alone, name).feed_mbytes_s
+        assert rate is not None
+        assert option(shared, name).feed_mbytes_s == pytest.approx(rate / 4)
+
+
+def test_gpus_are_never_fed_more_than_they_ask_for() -> None:
+    advice = advise(job(workload="text", sample_bytes=None))
+    assert {o.gpu_feed_percent for o in advice.options} == {100.0, None}
+
+
 def test_block_cache_is_for_large_files_and_not_for_small_ones_in_random_order() -> None:
     small = option(advise(job(files=8_721_437)), sizing.BLOCK_CACHE)
     assert small.suitable == "no"
@@ -343,8 +357,10 @@ def test_a_size_whose_local_disk_is_unknown_or_missing_is_said_to_be_so() -> Non
     found = option(advise(job(size="X"), unknown), sizing.STAGING)
     assert found.suitable == "with conditions"
     assert "not known" in found.why
-    none = msgspec.structs.replace(unknown, nvme_gib=0)
-    assert option(advise(job(size="X"), none), sizing.STAGING).suitable == "no"
+    none = option(
+        advise(job(size="X"), msgspec.structs.replace(unknown, nvme_gib=0)), sizing.STAGING
+    )
+    assert (none.suitable, none.why) == ("no", "X has no local disk.")
 
 
 def test_a_temp_disk_counts_as_local_where_no_nvme_is_known() -> None:
