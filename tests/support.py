@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -59,6 +60,7 @@ class Script(HTTPAdapter):
         self.replies: list[tuple[str, list[Reply]]] = []
         self.requests: list[requests.PreparedRequest] = []
         self.slept: list[float] = []
+        self._lock = threading.Lock()
 
     def on(self, pattern: str, *replies: Reply) -> Script:
         """Answer requests such as ``GET https://…`` that match, in this order."""
@@ -69,15 +71,19 @@ class Script(HTTPAdapter):
         self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
     ) -> requests.Response:
         """Answer one request."""
-        self.requests.append(request)
+        reply = self._chosen(request)(request)
+        if isinstance(reply, BaseException):
+            raise reply
+        return self.build_response(request, reply)
+
+    def _chosen(self, request: requests.PreparedRequest) -> Reply:
         url = unquote(str(request.url)).replace("+", " ")
-        for pattern, replies in self.replies:
-            if re.search(pattern, f"{request.method} {url}"):
-                reply = (replies.pop(0) if len(replies) > 1 else replies[0])(request)
-                if isinstance(reply, BaseException):
-                    raise reply
-                return self.build_response(request, reply)
-        raise AssertionError(f"nobody wrote an answer for {url}")
+        with self._lock:
+            self.requests.append(request)
+            for pattern, replies in self.replies:
+                if re.search(pattern, f"{request.method} {url}"):
+                    return replies.pop(0) if len(replies) > 1 else replies[0]
+        raise AssertionError(f"nobody wrote an answer for {request.method} {url}")
 
     @property
     def urls(self) -> list[str]:
