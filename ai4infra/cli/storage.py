@@ -153,6 +153,7 @@ def where(*, name: str) -> Callable[[F], F]:
 @click.option(
     "--owner", "owners", multiple=True, metavar="WHO", help="Storage Blob Data Owner; repeatable."
 )
+@switch("--no-grant", help="Give nobody a role, where nobody is named.")
 @switch("--enable-identity", help="Give a VM or scale set without an identity its own.")
 @click.option(
     "--network",
@@ -272,6 +273,7 @@ def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
         "access": list(_access(given)),
         "tags": read_tags(given["tags"]),
         "hns": not given["no_hns"],
+        "grant_me": not given["no_grant"],
         "vms": given["gpus"],
         **{name: given[name] for name in _PLAIN},
         **{name: listed(given[name]) for name in _LISTS},
