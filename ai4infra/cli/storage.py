@@ -241,6 +241,7 @@ def create(options: Options, **given: Any) -> None:
     """
     asked = _asked(given)
     with started(options) as (az, out):
+        _check_region(az, given["location"] or az.settings.location)
         plan = az.plan_storage(given["name"], **asked)
         if given["emit"]:
             from ai4infra.emit import emit
@@ -265,6 +266,15 @@ _ROLES = {
     "contributors": "Storage Blob Data Contributor",
     "owners": "Storage Blob Data Owner",
 }
+
+
+def _check_region(az: Azure, region: str | None) -> None:
+    """Raise UsageError for an unknown region; Azure is asked of those only that we don't know."""
+    from ai4infra.cli.completion import known_regions
+    from ai4infra.ids import region_key
+
+    if region is not None and region_key(region) not in known_regions():
+        az.region(region)
 
 
 def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
