@@ -45,7 +45,7 @@ def azure(*assignments: dict[str, Any], tags: dict[str, str] | None = None) -> S
     endpoints = {"blob": "https://datasets.blob.core.windows.net/"}
     row = {"id": ACCOUNT, "name": "datasets", "tags": tags or {}}
     script.on(
-        "GET .*storageAccounts/datasets[?]",
+        "(?i)GET .*storageAccounts/datasets[?]",
         answer(200, {**row, "properties": {"primaryEndpoints": endpoints}}),
     )
     return script
