@@ -130,6 +130,7 @@ def test_bicep_children_lie_in_their_parents_and_extensions_on_their_scopes():
     assert resources["blobService"]["config"]["parent"] == "account"
     assert resources["containerTrainingData"]["config"]["parent"] == "blobService"
     assert resources["lock"]["config"]["scope"] == "account"
+    assert resources["lifecycle"]["config"]["dependsOn"] == ["blobService"]
     scopes = [r["config"]["scope"] for n, r in resources.items() if n.startswith("grant")]
     assert scopes == ["account", "containerTrainingData"]
 
@@ -180,6 +181,19 @@ def test_bicep_with_any_tags_is_parsed_into_the_same_resources(tags: dict[str, s
     found = file["resources"]["account"]["config"]["tags"]
     assert list(file["resources"]) == ["account", "blobService", "containerTrainingData"]
     assert len(found) == len(tags)
+
+
+KEYWORDS = [
+    *("null", "true", "false", "for", "if", "in", "resource", "existing", "module", "param"),
+    *("var", "output", "type", "import", "extension", "metadata", "targetScope", "with", "as"),
+    *("func", "sys.x", "az.y", "listKeys", "-x", "@y", "#z", "'", '"', "$", "${", "+"),
+]
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_bicep_takes_a_tag_that_is_a_word_of_its_own_for_a_tag(name: str):
+    file = parsed(emit(storage_steps(a_wanted(tags={name: "1"}), NOTHING), "bicep"))
+    assert len(file["resources"]["account"]["config"]["tags"]) == 1
 
 
 # --- Terraform ---
@@ -236,6 +250,16 @@ def test_a_terraform_string_is_read_as_it_was_meant(
     )
     read = json.loads(base64.b64decode(answer.strip().strip('"')))
     assert read == [normal(value) for value in values]
+
+
+@pytest.mark.slow
+def test_terraform_takes_a_tag_that_is_a_word_of_its_own_for_a_tag(tmp_path: Path):
+    tags = dict.fromkeys(KEYWORDS, "1")
+    text = emit(storage_steps(a_wanted(tags=tags), NOTHING), "terraform")
+    written = re.findall(r"^  tags = (\{.*?^  \})", text, re.MULTILINE | re.DOTALL)
+    given = f"base64encode(jsonencode({written[0]}))".replace("\n", ", ").replace("{, ", "{")
+    answer = run_terraform("console", given=given + "\n", folder=tmp_path)
+    assert json.loads(base64.b64decode(answer.strip().strip('"'))) == tags
 
 
 def normal(value: str) -> str:
@@ -373,6 +397,60 @@ def test_az_commands_come_in_the_plans_order_and_touch_no_data_plane(tmp_path: P
         "role assignment create",
         "lock create",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            "storage container-rm create",
+            {"--storage-account": ACCOUNT, "--name": "training-data", "--public-access": "off"},
+        ),
+        (
+            "storage account blob-service-properties update",
+            {
+                "--account-name": ACCOUNT,
+                "--enable-delete-retention": "true",
+                "--delete-retention-days": "7",
+                "--enable-container-delete-retention": "true",
+                "--container-delete-retention-days": "7",
+            },
+        ),
+        (
+            "network private-endpoint create",
+            {
+                "--name": f"pe-{ACCOUNT}-blob",
+                "--location": "eastus2",
+                "--subnet": SUBNET,
+                "--connection-name": f"pe-{ACCOUNT}-blob",
+                "--private-connection-resource-id": ACCOUNT_ID,
+                "--group-id": "blob",
+            },
+        ),
+        (
+            "network private-endpoint dns-zone-group create",
+            {
+                "--endpoint-name": f"pe-{ACCOUNT}-blob",
+                "--name": "default",
+                "--zone-name": "privatelink-blob-core-windows-net",
+                "--private-dns-zone": arm.zone_id(
+                    group_scope(SUBSCRIPTION, GROUP), "privatelink.blob.core.windows.net"
+                ),
+            },
+        ),
+    ],
+)
+def test_az_sends_what_the_plan_sends(words: str, expected: dict[str, str], tmp_path: Path):
+    plan = storage_steps(a_wanted(hns=False, endpoint_subnet=SUBNET), NOTHING)
+    found = command(called(emit(plan, "az"), tmp_path), words)
+    place = {"": words.split(), "--subscription": [SUBSCRIPTION], "--resource-group": [GROUP]}
+    assert found == {**place, **{name: [value] for name, value in expected.items()}}
+
+
+def test_az_locks_the_account_by_its_id(tmp_path: Path):
+    found = command(called(emit(PLANS["everything"], "az"), tmp_path), "lock create")
+    assert found["--lock-type"] == ["CanNotDelete"]
+    assert found["--resource"] == [ACCOUNT_ID]
 
 
 def test_az_grants_by_object_id_and_role_id_under_the_same_name_as_the_plan(tmp_path: Path):

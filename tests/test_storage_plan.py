@@ -261,6 +261,20 @@ def test_a_grant_that_is_asked_for_twice_is_made_once():
     assert len(by_kind(storage_steps(wanted, NOTHING), "role assignment")) == 1
 
 
+def test_a_grant_on_a_container_comes_with_the_same_one_on_the_account():
+    wanted = a_wanted(grants=(a_grant(container="training-data"), a_grant()))
+    inner, outer = by_kind(storage_steps(wanted, NOTHING), "role assignment")
+    assert (outer.action, inner.action) == ("create", "keep")
+    assert inner.reason == f"Inherited from {ACCOUNT_ID}."
+
+
+@pytest.mark.parametrize("look", [NOTHING, looked_at(made(a_wanted()))])
+def test_a_grant_on_a_container_that_nobody_makes_is_refused(look: StorageLook):
+    plan = storage_steps(a_wanted(grants=(a_grant(container="runs"),)), look)
+    assert "no such container" in str(only(plan, "role assignment").reason)
+    assert only(plan, "role assignment").action == "refuse"
+
+
 @pytest.mark.parametrize(("hns", "groups"), [(True, ["blob", "dfs"]), (False, ["blob"])])
 def test_a_hierarchical_account_gets_an_endpoint_for_blob_and_one_for_dfs(
     hns: bool, groups: list[str]

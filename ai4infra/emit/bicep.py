@@ -17,6 +17,10 @@ from ai4infra.emit.resources import changes, own_group, registrations, symbols
 from ai4infra.plan import Plan
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_KEYWORDS = {
+    *("true", "false", "null", "resource", "existing", "module", "param", "var", "output", "type"),
+    *("func", "import", "extension", "metadata", "targetScope", "if", "for", "in", "with", "as"),
+}
 _WORDS = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "'": "\\'"}
 
 
@@ -162,7 +166,8 @@ def _enclosed(opening: str, lines: list[str], closing: str) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _IDENTIFIER.fullmatch(name) else string(name)
+    plain = _IDENTIFIER.fullmatch(name) and name not in _KEYWORDS
+    return name if plain else string(name)
 
 
 def string(value: str) -> str:

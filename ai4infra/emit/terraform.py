@@ -16,6 +16,7 @@ from ai4infra.model import Step
 from ai4infra.plan import Plan, RegistrationWanted
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+_KEYWORDS: Final = {"for", "if", "in", "true", "false", "null"}
 _WORDS: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 _ARGUMENTS: Final = ("location", "tags", "identity")
 """Parts of a body that azapi takes as arguments of their own."""
@@ -186,7 +187,7 @@ def _aligned(run: list[tuple[str, str]]) -> list[str]:
 
 def _key(name: str) -> str:
     """Write an attribute's name; escapes keep it as wide as it is long."""
-    if _IDENTIFIER.fullmatch(name):
+    if _IDENTIFIER.fullmatch(name) and name not in _KEYWORDS:
         return name
     return '"' + "".join(c if c.isascii() else _escape(c) for c in _quoted(name)) + '"'
 
