@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
-from ai4infra import arm, gpus, lifecycle, sizing
+from ai4infra import arm, gpus, lifecycle, limits, sizing
 from ai4infra.cloud import rbac, storage
 from ai4infra.cloud.session import Session
 from ai4infra.errors import NotFoundError, UsageError
@@ -33,6 +33,7 @@ from ai4infra.storage_names import (
     parse_scope,
     parse_who,
 )
+from ai4infra.storage_target import DEFAULT_SKU
 
 if TYPE_CHECKING:
     from ai4infra.cloud.identities import Principal
@@ -141,6 +142,8 @@ class StorageMethods:
             update=update,
             register=register,
             storage_suffix=self.session.cloud.storage_suffix or "core.windows.net",
+            price_per_gib_month=_price(sku, premium),
+            currency="USD",
             expected_gib=sizing.parse_bytes(expect) / 2**30 if expect else None,
         )
         check_wanted(draft)
@@ -392,6 +395,13 @@ def _lifecycles(
         for name in checkpoints
     ]
     return (*own, *map(lifecycle.parse_lifecycle, texts))
+
+
+def _price(sku: str | None, premium: bool) -> float | None:
+    """Return what keeping a GiB costs in a month, by the list; None where that is unknown."""
+    name = parse_sku(sku, premium=premium) or DEFAULT_SKU
+    kind: Literal["blob_premium", "blob_hot"] = "blob_premium" if is_premium(name) else "blob_hot"
+    return limits.price(kind).usd_per_gib_month if name.endswith("_LRS") else None
 
 
 def _growth(wanted: StorageWanted, expect: str | None, vms: str | None) -> tuple[str, ...]:

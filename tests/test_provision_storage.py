@@ -26,7 +26,7 @@ from ai4infra.errors import (
     UsageError,
 )
 from ai4infra.model import NameCheck, ResourceGroup, StorageLook
-from ai4infra.storage_names import group_scope
+from ai4infra.storage_names import default_account_name, group_scope
 
 GROUP_ID = group_scope(SUBSCRIPTION, GROUP)
 GROUP_ROW = {"id": GROUP_ID, "name": GROUP, "location": "eastus2"}
@@ -99,6 +99,26 @@ def test_without_a_group_only_the_name_is_asked_about() -> None:
     script = azure(account=NO_GROUP)
     assert look(script) == StorageLook(name=NameCheck(state="available"), assignments=())
     assert len(script.requests) == 2
+
+
+def test_a_name_made_of_subscription_and_group_is_not_asked_about_in_a_new_group() -> None:
+    script = azure(account=NO_GROUP)
+    found = look(script, account=default_account_name(SUBSCRIPTION, GROUP))
+    assert found == StorageLook(assignments=())
+    assert len(script.requests) == 1
+
+
+def test_in_a_group_that_is_there_every_name_is_asked_about() -> None:
+    script = azure(account=NOT_THERE)
+    found = look(script, account=default_account_name(SUBSCRIPTION, GROUP))
+    assert found.name == NameCheck(state="available")
+
+
+def test_who_would_register_looks_before() -> None:
+    state = answer(200, {"namespace": "x", "registrationState": "NotRegistered"})
+    script = Script().on("GET .*providers/Microsoft.Storage[?]", state)
+    script.replies += azure(account=NO_GROUP).replies
+    assert look(script, register=True).unregistered == ("Microsoft.Storage",)
 
 
 def test_in_a_group_its_place_and_its_locks_are_asked_for_as_well() -> None:
