@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
@@ -33,6 +33,7 @@ from ai4infra.storage_names import (
     parse_scope,
     parse_who,
 )
+from ai4infra.storage_target import DEFAULT_SKU
 
 if TYPE_CHECKING:
     from ai4infra.cloud.identities import Principal
@@ -110,9 +111,10 @@ class StorageMethods:
         Without any argument it is the account of the subscription and group, in the configured
         location, with the container ``training-data`` and access for who is signed in (``grant_me``
         off: for nobody). ``readers``, ``contributors`` and ``owners`` get a data role on the
-        account (``access`` can say another role, or one container). ``expect`` (``2TB``) and ``vms`` (``8xND96asr_v4``) only add
-        warnings. ``lifecycles`` are ``CONTAINER[/PREFIX]=COOL:DELETE``. Raises UsageError, before
-        anything is sent, for what no account can be.
+        account (``access`` can say another role, or one container). ``expect`` (``2TB``) and
+        ``vms`` (``8xND96asr_v4``) only add warnings. ``lifecycles`` are
+        ``CONTAINER[/PREFIX]=COOL:DELETE``. Raises UsageError, before anything is sent, for what no
+        account can be.
         """
         where = group or self.settings.group or DEFAULT_GROUP
         draft = StorageWanted(
@@ -142,7 +144,8 @@ class StorageMethods:
             update=update,
             register=register,
             storage_suffix=self.session.cloud.storage_suffix or "core.windows.net",
-            price_per_gib_month=_price(parse_sku(sku, premium=premium)),
+            price_per_gib_month=_price(sku, premium),
+            currency="USD",
             expected_gib=sizing.parse_bytes(expect) / 2**30 if expect else None,
         )
         check_wanted(draft)
@@ -389,13 +392,6 @@ def _asked(
     return asked
 
 
-def _price(sku: str | None) -> float | None:
-    """Return the list price of a GiB for a month; None where it is not known: only LRS is."""
-    if sku is not None and not sku.endswith("_LRS"):
-        return None
-    return limits.price("blob_premium" if is_premium(sku) else "blob_hot").usd_per_gib_month
-
-
 def _lifecycles(
     texts: Iterable[str], checkpoints: Iterable[str], retention: str
 ) -> tuple[LifecycleWanted, ...]:
@@ -405,6 +401,13 @@ def _lifecycles(
         for name in checkpoints
     ]
     return (*own, *map(lifecycle.parse_lifecycle, texts))
+
+
+def _price(sku: str | None, premium: bool) -> float | None:
+    """Return what keeping a GiB costs in a month, by the list; None where that is unknown."""
+    name = parse_sku(sku, premium=premium) or DEFAULT_SKU
+    kind: Literal["blob_premium", "blob_hot"] = "blob_premium" if is_premium(name) else "blob_hot"
+    return limits.price(kind).usd_per_gib_month if name.endswith("_LRS") else None
 
 
 def _growth(wanted: StorageWanted, expect: str | None, vms: str | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support import Script, answer, broken, failed
-from support_storage import ACCOUNT_ID, ALICE, READER, a_grant, a_wanted
+from support_storage import ACCOUNT, ACCOUNT_ID, ALICE, GROUP, READER, a_grant, a_wanted
 
 from ai4infra import provision
 from ai4infra.arm import grant_write, lock_write
@@ -304,7 +304,6 @@ def test_patience_has_an_end() -> None:
     ("status", "code"),
     [
         (400, "InvalidRequestPropertyValue"),
-        (409, "StorageAccountAlreadyTaken"),
         (409, "ResourceGroupBeingDeleted"),
         (409, "ScopeLocked"),
         (403, "RequestDisallowedByPolicy"),
@@ -318,6 +317,49 @@ def test_other_refusals_are_final(status, code) -> None:
     assert (failure.state, failure.code) == ("failed", code)
     assert failure.hint
     assert script.slept == []
+
+
+ELSEWHERE = ACCOUNT_ID.replace(GROUP, "rg-other")
+
+
+@pytest.mark.parametrize(
+    ("check", "rows", "said"),
+    [
+        ({"nameAvailable": False, "reason": "AlreadyExists"}, [], "Somebody else has the name"),
+        (
+            {"nameAvailable": False, "reason": "AlreadyExists"},
+            [{"id": ELSEWHERE, "name": ACCOUNT}],
+            f"It is yours, as {ELSEWHERE}",
+        ),
+        (
+            {"nameAvailable": False, "reason": "AlreadyExists"},
+            [{"id": ACCOUNT_ID, "name": ACCOUNT}],
+            "Run the same again",
+        ),
+        ({"nameAvailable": True}, [], "Run the same again"),
+    ],
+)
+def test_a_name_that_is_taken_after_all_is_told_apart(check, rows, said) -> None:
+    script = azure(account=failed(409, "StorageAccountAlreadyTaken"))
+    script.on("POST .*checkNameAvailability", answer(200, check))
+    script.on("GET .*storageAccounts[?]", answer(200, {"value": rows}))
+    failure = result_of(provision.apply(script.session(), a_plan()), "storage account")
+    assert (failure.state, failure.code) == ("failed", "StorageAccountAlreadyTaken")
+    assert said in str(failure.hint)
+
+
+def test_a_taken_name_whose_owner_cannot_be_asked_about_is_still_that_error() -> None:
+    script = azure(account=failed(409, "StorageAccountAlreadyTaken"))
+    script.on("POST .*checkNameAvailability", failed(403, "AuthorizationFailed"))
+    failure = result_of(provision.apply(script.session(), a_plan()), "storage account")
+    assert failure.code == "StorageAccountAlreadyTaken"
+
+
+def test_a_provider_that_turns_out_unregistered_is_answered_with_the_option() -> None:
+    message = "The subscription is not registered to use namespace 'Microsoft.Storage'."
+    script = azure(account=failed(409, "MissingSubscriptionRegistration", message))
+    failure = result_of(provision.apply(script.session(), a_plan()), "storage account")
+    assert "--register" in str(failure.hint)
 
 
 def test_the_service_that_has_trouble_is_asked_again() -> None:

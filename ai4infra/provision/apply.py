@@ -15,13 +15,14 @@ from ai4infra.model import Finding, Receipt, Step, StepResult, StorageWanted
 from ai4infra.plan import QUOTA_LIMIT, REGISTRATION, Plan
 from ai4infra.provision import access, quota, storage, writes
 from ai4infra.provision.run import WAIT_SECONDS, Apply, Executor, OnProgress, OnStep, Run
-from ai4infra.storage_plan import ASSIGNMENT
+from ai4infra.storage_plan import ASSIGNMENT, STORAGE_ACCOUNT
 
 EXECUTORS: dict[str, Executor] = {
     REGISTRATION: quota.register,
     QUOTA_LIMIT: quota.raise_limit,
     access.IDENTITY: access.enable,
     **dict.fromkeys(storage.KINDS, writes.carry_out),
+    STORAGE_ACCOUNT: storage.put_account,
     ASSIGNMENT: access.assign,
 }
 """How each kind of step is carried out; the table is all that ``apply`` knows of kinds."""

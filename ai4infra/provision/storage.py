@@ -10,22 +10,32 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from ai4infra import arm
+from ai4infra.arm import ArmWrite
 from ai4infra.cloud import locks, network, providers, rbac, resources, storage
 from ai4infra.cloud.fanout import Outcome, fan_out
 from ai4infra.cloud.session import Session
-from ai4infra.errors import Ai4infraError, NotFoundError, NotRegisteredError, SignInError
+from ai4infra.errors import (
+    Ai4infraError,
+    ConflictError,
+    NotFoundError,
+    NotRegisteredError,
+    SignInError,
+)
 from ai4infra.model import (
     BlobServiceSettings,
     Finding,
     PrivateEndpoint,
+    Step,
     StepResult,
     StorageAccount,
     StorageLook,
     StorageWanted,
 )
 from ai4infra.plan import Plan
+from ai4infra.provision import writes
+from ai4infra.provision.run import Run, wanted_of
 from ai4infra.storage_checks import check_wanted
-from ai4infra.storage_names import account_scope, group_scope
+from ai4infra.storage_names import account_scope, default_account_name, group_scope, parse_scope
 from ai4infra.storage_plan import (
     ASSIGNMENT,
     BLOB_SERVICE,
@@ -109,7 +119,9 @@ def _look_around(session: Session, wanted: StorageWanted, *, has_group: bool) ->
     """Look where there is no account yet."""
     where = (session, wanted.subscription_id, wanted.group)
     account_id = _account_id(wanted)
-    jobs: Jobs = {"name": partial(storage.check_name, *where, wanted.account)}
+    jobs: Jobs = {}
+    if has_group or not _is_default(wanted):
+        jobs["name"] = partial(storage.check_name, *where, wanted.account)
     if has_group:
         jobs["group"] = partial(resources.group, *where)
         jobs["locks"] = partial(locks.locks, *where, account_id)
@@ -117,11 +129,19 @@ def _look_around(session: Session, wanted: StorageWanted, *, has_group: bool) ->
     if wanted.grants and has_group:
         scope = group_scope(wanted.subscription_id, wanted.group)
         jobs["assignments"] = partial(rbac.assignments, session, scope)
-    jobs |= _network_jobs(session, wanted)
+    jobs |= _network_jobs(session, wanted) | _registration_jobs(session, wanted)
     try:
         return _look(_Answers(jobs), StorageLook(assignments=()))
     except NotRegisteredError:
         return StorageLook(unregistered=(storage.NAMESPACE,))
+
+
+def _is_default(wanted: StorageWanted) -> bool:
+    """Tell a name that is made of subscription and group: nobody else will have it.
+
+    Asking whether it is free is a request for nothing; a conflict is told apart all the same.
+    """
+    return wanted.account == default_account_name(wanted.subscription_id, wanted.group)
 
 
 def _look_into(session: Session, wanted: StorageWanted, view: storage.AccountView) -> StorageLook:
@@ -153,7 +173,10 @@ def _look(answers: _Answers, base: StorageLook) -> StorageLook:
         dns_zones=answers.known("zones", ()),
         assignments=answers.known("assignments", base.assignments),
         locks=answers.known("locks", ()) or (),
-        unregistered=answers.known("registered", ()) or (),
+        unregistered=(
+            *(answers.known("storage registered", ()) or ()),
+            *(answers.known("network registered", ()) or ()),
+        ),
         vnet_location=answers.needed("vnet", None),
     )
 
@@ -203,8 +226,16 @@ def _network_jobs(session: Session, wanted: StorageWanted) -> Jobs:
     return {
         "zones": partial(network.dns_zones, session, wanted.subscription_id, names),
         "vnet": partial(network.vnet_location, session, arm.vnet_of(subnet)),
-        "registered": partial(_missing, session, wanted.subscription_id, NETWORK),
+        "network registered": partial(_missing, session, wanted.subscription_id, NETWORK),
     }
+
+
+def _registration_jobs(session: Session, wanted: StorageWanted) -> Jobs:
+    """Return the look at the provider: only who may register for it needs to know before."""
+    if not wanted.register:
+        return {}
+    namespace = storage.NAMESPACE
+    return {"storage registered": partial(_missing, session, wanted.subscription_id, namespace)}
 
 
 def _missing(session: Session, subscription_id: str, namespace: str) -> tuple[str, ...]:
@@ -220,6 +251,40 @@ def plan_storage(session: Session, wanted: StorageWanted) -> Plan:
     check_wanted(wanted)
     plan = storage_steps(wanted, look_storage(session, wanted))
     return structs.replace(plan, verify=wanted)
+
+
+def put_account(step: Step, run: Run) -> StepResult:
+    """Make or change the account; a name that is in use after all is told apart."""
+    try:
+        return writes.carry_out(step, run)
+    except NotRegisteredError as error:
+        error.hint = f"Add --register, or: {error.hint}"
+        raise
+    except ConflictError as error:
+        if (error.code or "").casefold() not in _TAKEN:
+            raise
+        error.hint = _whose(step, run, error)
+        raise
+
+
+_TAKEN = ("storageaccountalreadytaken", "storageaccountalreadyexists")
+
+
+def _whose(step: Step, run: Run, error: ConflictError) -> str | None:
+    scope = parse_scope(wanted_of(step, ArmWrite).resource_id)
+    where = (scope.subscription_id or "", scope.group or "", scope.names[0])
+    try:
+        found = storage.check_name(run.session, *where)
+    except Ai4infraError:
+        return error.hint
+    if found.state == "elsewhere":
+        return f"It is yours, as {found.account_id}: use its group, or another name (--name)."
+    if found.state == "taken":
+        return (
+            "Somebody else has the name, or an account of this name was deleted in the last days:"
+            " use another name (--name)."
+        )
+    return "Run the same again: it finds what is there now."
 
 
 def plan_storage_delete(session: Session, subscription_id: str, group: str, account: str) -> Plan:

@@ -147,18 +147,20 @@ def sign_in(az: str, world: World) -> None:
         run([az, *line.split()[1:]], world.environment)
 
 
-def measure_all(az: str, runs: int, az_runs: int) -> dict[str, Taken]:
+def measure_all(az: str, runs: int, slow_runs: int) -> dict[str, Taken]:
     """Measure every case by its name."""
     with tempfile.TemporaryDirectory(prefix="ai4infra-bench-") as name, served(Path(name)) as world:
         sign_in(az, world)
         ours = our_command("--contributor", f"id:{PRINCIPALS[0]}:User")
         found = {
-            "az: group, account, container, role": measure(world, az_sequence(az, world), az_runs),
+            "az: group, account, container, role": measure(
+                world, az_sequence(az, world), slow_runs
+            ),
             "storage create": measure(world, ours, runs),
         }
         for containers, grants in SCALES:
             title = f"{containers} containers, {grants} grants"
-            found[title] = measure(world, large(containers, grants), az_runs)
+            found[title] = measure(world, large(containers, grants), slow_runs)
     return found
 
 
@@ -199,11 +201,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
     parser.add_argument("--az", required=True, help="the Azure CLI to hold ours against")
     parser.add_argument("--runs", type=int, default=9, help="runs of our command")
-    parser.add_argument("--az-runs", type=int, default=3, help="runs of the slow commands")
+    parser.add_argument("--slow-runs", type=int, default=3, help="runs of the slow commands")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
-    found = measure_all(options.az, options.runs, options.az_runs)
+    found = measure_all(options.az, options.runs, options.slow_runs)
     goals = targets(found)
     text = report(found, goals)
     if options.write:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import time
 from typing import Any
 
 import pytest
-from azure.core.credentials import AccessToken
 from support import SUBSCRIPTION, Script, answer, failed, listed
+from support_jwt import Jwt
 
 from ai4infra.cloud import identities, locks, rbac
 from ai4infra.cloud.identities import Principal
@@ -24,17 +21,6 @@ READER = "2a2b9908-6ea1-4ae2-8e65-a410df84e7d1"
 OID = "11111111-2222-4333-8444-555555555555"
 CLIENT = "99999999-2222-4333-8444-555555555555"
 USER_IDENTITY = f"{GROUP}/providers/Microsoft.ManagedIdentity/userAssignedIdentities/uai"
-
-
-class Jwt:
-    """A credential whose tokens have these claims."""
-
-    def __init__(self, **claims: Any) -> None:
-        self.claims = claims
-
-    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        body = base64.urlsafe_b64encode(json.dumps(self.claims).encode()).decode().rstrip("=")
-        return AccessToken(f"eyJ0.{body}.c2ln", int(time.time()) + 3600)
 
 
 def session(script: Script, **claims: Any) -> Any:
