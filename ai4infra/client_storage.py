@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -33,7 +33,6 @@ from ai4infra.storage_names import (
     parse_scope,
     parse_who,
 )
-from ai4infra.storage_target import DEFAULT_SKU
 
 if TYPE_CHECKING:
     from ai4infra.cloud.identities import Principal
@@ -89,6 +88,7 @@ class StorageMethods:
         contributors: Sequence[str] = (),
         owners: Sequence[str] = (),
         access: Sequence[Access] = (),
+        grant_me: bool = True,
         enable_identity: bool = False,
         classification: str | None = None,
         infrastructure_encryption: bool | None = None,
@@ -108,9 +108,9 @@ class StorageMethods:
         """Plan a storage account with its containers, rules and roles; reads only.
 
         Without any argument it is the account of the subscription and group, in the configured
-        location, with the container ``training-data`` and access for who is signed in. ``readers``,
-        ``contributors`` and ``owners`` get a data role on the account (``access`` can say another
-        role, or one container). ``expect`` (``2TB``) and ``vms`` (``8xND96asr_v4``) only add
+        location, with the container ``training-data`` and access for who is signed in (``grant_me``
+        off: for nobody). ``readers``, ``contributors`` and ``owners`` get a data role on the
+        account (``access`` can say another role, or one container). ``expect`` (``2TB``) and ``vms`` (``8xND96asr_v4``) only add
         warnings. ``lifecycles`` are ``CONTAINER[/PREFIX]=COOL:DELETE``. Raises UsageError, before
         anything is sent, for what no account can be.
         """
@@ -142,12 +142,11 @@ class StorageMethods:
             update=update,
             register=register,
             storage_suffix=self.session.cloud.storage_suffix or "core.windows.net",
-            price_per_gib_month=_price(sku, premium),
-            currency="USD",
+            price_per_gib_month=_price(parse_sku(sku, premium=premium)),
             expected_gib=sizing.parse_bytes(expect) / 2**30 if expect else None,
         )
         check_wanted(draft)
-        asked = _asked(readers, contributors, owners, access)
+        asked = _asked(readers, contributors, owners, access, grant_me=grant_me)
         warnings = _growth(draft, expect, vms)
         plan = self._plan_storage(draft, account, subscription, asked, enable_identity)
         return structs.replace(plan, warnings=(*plan.warnings, *warnings))
@@ -377,13 +376,24 @@ def _asked(
     contributors: Sequence[str],
     owners: Sequence[str],
     access: Sequence[Access],
+    *,
+    grant_me: bool,
 ) -> list[Access]:
-    """Return who gets what; without anybody it is who is signed in."""
+    """Return who gets what; without anybody it is who is signed in, or nobody."""
     roles = ((READER, readers), (CONTRIBUTOR, contributors), (OWNER, owners))
     asked = [Access(role=role, who=who) for role, whos in roles for who in whos]
-    asked = [*asked, *access] or [Access(role=CONTRIBUTOR, who="me")]
-    _parsed([each.who for each in asked])
+    mine = [Access(role=CONTRIBUTOR, who="me")] if grant_me else []
+    asked = [*asked, *access] or mine
+    for each in asked:
+        parse_who(each.who)
     return asked
+
+
+def _price(sku: str | None) -> float | None:
+    """Return the list price of a GiB for a month; None where it is not known: only LRS is."""
+    if sku is not None and not sku.endswith("_LRS"):
+        return None
+    return limits.price("blob_premium" if is_premium(sku) else "blob_hot").usd_per_gib_month
 
 
 def _lifecycles(
@@ -395,13 +405,6 @@ def _lifecycles(
         for name in checkpoints
     ]
     return (*own, *map(lifecycle.parse_lifecycle, texts))
-
-
-def _price(sku: str | None, premium: bool) -> float | None:
-    """Return what keeping a GiB costs in a month, by the list; None where that is unknown."""
-    name = parse_sku(sku, premium=premium) or DEFAULT_SKU
-    kind: Literal["blob_premium", "blob_hot"] = "blob_premium" if is_premium(name) else "blob_hot"
-    return limits.price(kind).usd_per_gib_month if name.endswith("_LRS") else None
 
 
 def _growth(wanted: StorageWanted, expect: str | None, vms: str | None) -> tuple[str, ...]:
