@@ -542,7 +542,7 @@ class Azure:
                 f"GPU size in {region}",
                 wanted,
                 [row.name for row in rows],
-                listing=f"ai4infra recon --region {region} lists the sizes.",
+                listing=f"`ai4infra recon --region {region}` lists the sizes.",
             )
         return found.family or wanted
 

@@ -148,7 +148,7 @@ def _checked(wanted: QuotaWanted, look: QuotaLook) -> QuotaWanted:
             f"VM quota in {wanted.region}",
             wanted.family,
             names,
-            listing=f"ai4infra quota list --region {wanted.region} shows the names.",
+            listing=f"`ai4infra quota list --region {wanted.region}` shows the names.",
         )
     return structs.replace(wanted, family=known or wanted.family)
 

@@ -516,7 +516,7 @@ def _unknown_size(name: str, sizes: Sequence[str]) -> UsageError:
     """Compare without the prefix, which would make all sizes look alike."""
     by_key = {size_key(size): size for size in sizes}
     close = [by_key[key] for key in close_names(size_key(name), by_key)]
-    hint = f"Did you mean {' or '.join(close)}?" if close else "ai4infra recon lists the sizes."
+    hint = f"Did you mean {' or '.join(close)}?" if close else "`ai4infra recon` lists the sizes."
     return UsageError(f"There is no GPU size called {name!r}.", hint=hint)
 
 
