@@ -84,7 +84,9 @@ class Output:
         """Show what is going on: one line that overwrites itself, on a terminal only."""
         if self._quiet or not sys.stderr.isatty():
             return
-        click.echo(f"{_CLEAR_LINE}{text}", nl=False, err=True)
+        # A line that wraps could not be taken away again.
+        room = (_width(sys.stderr) or len(text) + 1) - 1
+        click.echo(f"{_CLEAR_LINE}{text[:room]}", nl=False, err=True)
         self._progress_shown = True
 
     def end_progress(self) -> None:

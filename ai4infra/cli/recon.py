@@ -181,9 +181,17 @@ def _list(az: Azure, out: Output, options: Options, given: dict[str, Any]) -> No
         **_where(options, given, out),
     )
     out.result(_recon_page(found, given))
+    _explain(out, found.offers)
     _tell(out, found.warnings, found.problems)
     if found.problems:
         raise click.exceptions.Exit(EXIT_INCOMPLETE)
+
+
+def _explain(out: Output, offers: Iterable[Offer]) -> None:
+    """Say for ``--verbose`` why access is what it is, and what is odd about a row."""
+    for offer in offers:
+        for note in filter(None, (offer.access_reason, *offer.notes)):
+            out.verbose(f"{offer.region}: {offer.size}: {note}")
 
 
 def _answer(az: Azure, out: Output, options: Options, given: dict[str, Any]) -> None:
@@ -443,7 +451,7 @@ def _price_of(answer: NeedAnswer | Alternative) -> str:
 
 
 def _short_of(answer: NeedAnswer) -> str:
-    limits = (f"{_number(s.short_vcpus)} vCPUs {s.limit}" for s in answer.shortfalls)
+    limits = (f"{_number(s.short_vcpus)} vCPUs of {s.limit}" for s in answer.shortfalls)
     return "; ".join(limits) or ("not available" if answer.blocked else "-")
 
 
