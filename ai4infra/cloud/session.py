@@ -6,6 +6,7 @@ generated clients of the SDK with ``client``. It is safe to share between thread
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import re
@@ -62,6 +63,8 @@ RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 POOL_CONNECTIONS = 16
 USER_AGENT = "ai4infra"
 _JSON = "application/json"
+# What the SDK has to complain about arrives as an exception; a second line of it would be noise.
+logging.getLogger("azure").addHandler(logging.NullHandler())
 _HURRY: dict[str, Any] = {"connection_timeout": 5, "retry_connect": 1}
 """Nobody waits long for what a run can do without: prices, and the word of a custom endpoint."""
 _Client = PipelineClient[HttpRequest, HttpResponse]

@@ -192,6 +192,23 @@ def test_a_full_disk_is_an_error_and_no_silence(unbuffered: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+NOBODYS = "00000000-0000-0000-0000-000000000001"
+
+
+def test_a_sign_in_that_fails_is_told_once_and_by_nobody_else(tmp_path: Path) -> None:
+    names = ("HOME", "AZURE_CONFIG_DIR", "AI4INFRA_CACHE_DIR", "PATH")
+    words = ("recon", "-r", "eastus2", "--auth", "cli", "--no-prices", "--subscription", NOBODYS)
+    done = subprocess.run(
+        [sys.executable, "-m", "ai4infra", *words],
+        env={**os.environ, **dict.fromkeys(names, str(tmp_path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["ERROR:", "hint:"]
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
