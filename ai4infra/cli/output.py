@@ -28,7 +28,7 @@ class Output:
         from ai4infra.render import checked_format, compile_query
 
         self.format: Format = checked_format(options.output or default_format or "table")
-        self.query: Query | None = compile_query(options.query) if options.query else None
+        self.query: Query | None = None if options.query is None else compile_query(options.query)
         self._query_text = options.query
         self._quiet = options.only_show_errors
         self._verbose = (options.verbose or options.debug) and not self._quiet

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -207,6 +208,21 @@ def test_a_sign_in_that_fails_is_told_once_and_by_nobody_else(tmp_path: Path) ->
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["ERROR:", "hint:"]
+
+
+@pytest.mark.parametrize(("words", "code"), [("completion bash", 0), ("completion csh", 2)])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_loses_its_text_and_nothing_else(
+    words: str, code: int, closed: str
+) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{shlex.quote(sys.executable)} -m ai4infra {words} {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
