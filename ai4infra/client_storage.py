@@ -111,8 +111,9 @@ class StorageMethods:
         location, with the container ``training-data`` and access for who is signed in (``grant_me``
         off: for nobody). ``readers``, ``contributors`` and ``owners`` get a data role on the
         account (``access`` can say another role, or one container). ``expect`` (``2TB``) and
-        ``vms`` (``8xND96asr_v4``) only add warnings. ``lifecycles`` are ``CONTAINER[/PREFIX]=COOL:DELETE``. Raises UsageError, before
-        anything is sent, for what no account can be.
+        ``vms`` (``8xND96asr_v4``) only add warnings. ``lifecycles`` are
+        ``CONTAINER[/PREFIX]=COOL:DELETE``. Raises UsageError, before anything is sent, for what no
+        account can be.
         """
         where = group or self.settings.group or DEFAULT_GROUP
         draft = StorageWanted(
