@@ -280,7 +280,9 @@ class Azure(StorageMethods, AuditMethods):
         )
         ordered = partial(recon_.sort, key=sort, spot=spot) if sort else tuple[Offer, ...]
         ordered(())
-        recon_.select((), families=families)
+        recon_.select(
+            (), families=families, min_gpus=min_gpus, min_gpu_memory_gib=min_gpu_memory_gib
+        )
         found = self.survey(
             *regions,
             subscriptions=subscriptions,
@@ -316,16 +318,16 @@ class Azure(StorageMethods, AuditMethods):
         ``16xA100`` means GPUs of a model. The other arguments are those of ``survey``. Raises
         UsageError for a need that cannot be read; see ``recon`` for the rest.
         """
+        self.check_needs(*needs)
         return self.need_in(self.survey(*regions, **where), *needs, spot=spot)
 
     def check_needs(self, *needs: str) -> None:
-        """Raise UsageError for a need that cannot be read; sends nothing."""
-        for text in needs:
-            needs_.parse_need(text)
+        """Raise UsageError for a need that cannot be read, or none at all; sends nothing."""
+        needs_.parse_needs(needs)
 
     def need_in(self, found: Survey, *needs: str, spot: bool = False) -> NeedReport:
         """Answer needs from a survey that was made before; sends nothing."""
-        parsed = [needs_.parse_need(text) for text in needs]
+        parsed = needs_.parse_needs(needs)
         if unknown := needs_.unknown_sizes(parsed, found.offers):
             raise unknown
         return needs_.report(parsed, found.offers, found.region_quotas, spot=spot)
@@ -369,15 +371,19 @@ class Azure(StorageMethods, AuditMethods):
             ),
         )
 
-    def _asked(self, regions: Sequence[str], all_regions: bool) -> list[str]:
-        """Return the regions by canonical name, none for all of them."""
+    def _asked(self, regions: Sequence[str], all_regions: bool | None = None) -> list[str]:
+        """Return the regions by canonical name, none for all of them.
+
+        ``all_regions`` is None where all of them cannot be asked for.
+        """
         if all_regions:
             return []
         names = [*regions] or [name for name in (self.settings.location,) if name]
         if not names:
+            every = "" if all_regions is None else " or --all-regions"
             raise UsageError(
                 "No region is given.",
-                hint="Add --region NAME or --all-regions, or set AZURE_DEFAULTS_LOCATION.",
+                hint=f"Add --region NAME{every}, or set AZURE_DEFAULTS_LOCATION.",
             )
         return list(dict.fromkeys(map(region_key, names)))
 
@@ -423,10 +429,10 @@ class Azure(StorageMethods, AuditMethods):
         return {outcome.item: outcome for outcome in fan_out(run, jobs)}
 
     def _check(self, places: Sequence[_Place], answers: _Answers) -> None:
-        """Raise what ends the run: an unknown region, no sign-in, nothing that could be read."""
+        """Raise what ends the run: wrong input, no sign-in, nothing that could be read."""
         errors = answers.errors()
         for error in errors:
-            if isinstance(error, SignInError):
+            if isinstance(error, SignInError | UsageError):
                 raise error
         for place in places:
             if answers.looks_unknown(place):
@@ -471,7 +477,7 @@ class Azure(StorageMethods, AuditMethods):
 
         Raises UsageError for an unknown region, and what Azure says where none could be read.
         """
-        asked = self._asked(regions, all_regions=False)
+        asked = self._asked(regions)
         chosen = self.subscription(subscription)
         read = partial(compute.usages, self.session, chosen.id)
         outcomes = fan_out(read, asked)
@@ -544,7 +550,7 @@ class Azure(StorageMethods, AuditMethods):
                 f"GPU size in {region}",
                 wanted,
                 [row.name for row in rows],
-                listing=f"ai4infra recon --region {region} lists the sizes.",
+                listing=f"`ai4infra recon --region {region}` lists the sizes.",
             )
         return found.family or wanted
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -33,7 +33,6 @@ from ai4infra.storage_names import (
     parse_scope,
     parse_who,
 )
-from ai4infra.storage_target import DEFAULT_SKU
 
 if TYPE_CHECKING:
     from ai4infra.cloud.identities import Principal
@@ -144,8 +143,7 @@ class StorageMethods:
             update=update,
             register=register,
             storage_suffix=self.session.cloud.storage_suffix or "core.windows.net",
-            price_per_gib_month=_price(sku, premium),
-            currency="USD",
+            price_per_gib_month=_price(parse_sku(sku, premium=premium)),
             expected_gib=sizing.parse_bytes(expect) / 2**30 if expect else None,
         )
         check_wanted(draft)
@@ -392,6 +390,13 @@ def _asked(
     return asked
 
 
+def _price(sku: str | None) -> float | None:
+    """Return the list price of a GiB for a month; None where it is not known: only LRS is."""
+    if sku is not None and not sku.endswith("_LRS"):
+        return None
+    return limits.price("blob_premium" if is_premium(sku) else "blob_hot").usd_per_gib_month
+
+
 def _lifecycles(
     texts: Iterable[str], checkpoints: Iterable[str], retention: str
 ) -> tuple[LifecycleWanted, ...]:
@@ -401,13 +406,6 @@ def _lifecycles(
         for name in checkpoints
     ]
     return (*own, *map(lifecycle.parse_lifecycle, texts))
-
-
-def _price(sku: str | None, premium: bool) -> float | None:
-    """Return what keeping a GiB costs in a month, by the list; None where that is unknown."""
-    name = parse_sku(sku, premium=premium) or DEFAULT_SKU
-    kind: Literal["blob_premium", "blob_hot"] = "blob_premium" if is_premium(name) else "blob_hot"
-    return limits.price(kind).usd_per_gib_month if name.endswith("_LRS") else None
 
 
 def _growth(wanted: StorageWanted, expect: str | None, vms: str | None) -> tuple[str, ...]:

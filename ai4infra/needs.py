@@ -118,6 +118,13 @@ def parse_need(text: str) -> Need:
     return Need(text=text, count=count, size=size)
 
 
+def parse_needs(texts: Sequence[str]) -> tuple[Need, ...]:
+    """Parse all needs of one question. Raises UsageError where there is none: nothing fits."""
+    if not texts:
+        raise UsageError("No need is given.", hint=_HINT)
+    return tuple(map(parse_need, texts))
+
+
 def unknown_sizes(
     needs: Iterable[Need], offers: Iterable[Offer], known: Iterable[str] | None = None
 ) -> UsageError | None:

@@ -245,6 +245,15 @@ def test_needs_are_answered_for_every_region(az: Azure) -> None:
     assert report.fits_somewhere
 
 
+def test_a_bad_need_or_none_is_refused_before_anything_is_asked(
+    az: Azure, sandbox: Sandbox
+) -> None:
+    for needs in ([], ["eight"], ["1xT4", ""]):
+        with pytest.raises(UsageError, match="need"):
+            az.need(*needs, regions=["eastus2"])
+    assert asked(sandbox, "/skus") == []
+
+
 def test_a_need_that_cannot_be_read_is_refused(az: Azure) -> None:
     with pytest.raises(UsageError, match="eight"):
         az.need("eight", regions=["eastus2"])

@@ -216,6 +216,23 @@ def test_a_sign_in_that_ends_meanwhile_is_no_unknown() -> None:
         look(azure(containers=failed(401, "ExpiredAuthenticationToken")))
 
 
+def test_an_account_that_an_earlier_run_left_in_the_making_is_waited_for() -> None:
+    states = [answer(200, account_row(provisioningState=s)) for s in ("Creating", "ResolvingDNS")]
+    script = azure()
+    made = answer(200, account_row(provisioningState="Succeeded"))
+    script.replies.insert(0, ("GET .*storageAccounts/[a-z0-9]+[?]", [*states, made]))
+    found = look(script)
+    assert found.account is not None
+    assert found.account.provisioning_state == "Succeeded"
+    assert script.slept == [5.0, 5.0]
+
+
+def test_an_account_that_stays_in_the_making_is_looked_at_as_it_is() -> None:
+    script = azure(account=answer(200, account_row(provisioningState="Creating")))
+    assert look(script).account is not None
+    assert sum(script.slept) == 300
+
+
 def test_no_policy_is_known_to_be_none() -> None:
     assert look(azure(policy=failed(404, "ManagementPolicyNotFound"))).lifecycle == ()
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from ai4infra.model import Quota, Record, RoleAssignment, StepResult
 from ai4infra.roles import role_name
+=======
+from ai4infra.model import Quota, Record, StepResult, Subscription
+
+
+def subscription_text(subscription: Subscription) -> str:
+    """Return name and id of a subscription; the id alone where the name is not known."""
+    if subscription.name == subscription.id:
+        return subscription.id
+    return f"{subscription.name} ({subscription.id})"
+>>>>>>> storage-cloud
 
 
 class QuotaRow(Record, frozen=True):

@@ -8,6 +8,7 @@ service with ``get_blob``, and lends the same door to the generated clients of t
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import random
 import re
@@ -69,6 +70,8 @@ STORAGE_SCOPE = "https://storage.azure.com/.default"
 """The same in every cloud (https://learn.microsoft.com/azure/storage/blobs/authorize-access-azure-active-directory)."""
 BLOB_API_VERSION = "2023-11-03"
 _JSON = "application/json"
+# What the SDK has to complain about arrives as an exception; a second line of it would be noise.
+logging.getLogger("azure").addHandler(logging.NullHandler())
 _HURRY: dict[str, Any] = {"connection_timeout": 5, "retry_connect": 1}
 """Nobody waits long for what a run can do without: prices, and the word of a custom endpoint."""
 _Client = PipelineClient[HttpRequest, HttpResponse]

@@ -88,7 +88,7 @@ def _one(wanted: str, known: Sequence[Subscription]) -> Subscription:
         )
     if not found:
         names = [each.name for each in known]
-        listing = "See the names with az account list -o table."
+        listing = "See the names with `az account list -o table`."
         raise unknown_name("subscription", wanted, names, listing=listing)
     return exact[0] if exact else found[0]
 
@@ -139,5 +139,5 @@ def check_region(wanted: str, known: Iterable[Region]) -> Region:
         if key in (region.name, region_key(region.display_name)):
             return region
     names = [region.name for region in listed if region.physical]
-    listing = "See the regions with az account list-locations -o table."
+    listing = "See the regions with `az account list-locations -o table`."
     raise unknown_name("region", wanted, names, listing=listing)

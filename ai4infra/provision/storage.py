@@ -70,8 +70,9 @@ KINDS = (
 )
 """The kinds of steps that are one write to Resource Manager."""
 NETWORK = "Microsoft.Network"
-_NEEDED = ("name", "group")
-"""What nothing can be planned without; anything else that cannot be read is unknown."""
+SETTLE_SECONDS = 300.0
+SETTLE_POLL_SECONDS = 5.0
+_IN_THE_MAKING = ("creating", "resolvingdns")
 
 
 def look_storage(session: Session, wanted: StorageWanted) -> StorageLook:
@@ -88,7 +89,21 @@ def look_storage(session: Session, wanted: StorageWanted) -> StorageLook:
             raise
         has_group = (error.code or "").casefold() != "resourcegroupnotfound"
         return _look_around(session, wanted, has_group=has_group)
-    return _look_into(session, wanted, view)
+    return _look_into(session, wanted, _settled(session, wanted, view))
+
+
+def _settled(
+    session: Session, wanted: StorageWanted, view: storage.AccountView
+) -> storage.AccountView:
+    """Wait for an account that an earlier run left in the making: nothing of it can be read yet."""
+    waited = 0.0
+    while (view.account.provisioning_state or "").casefold() in _IN_THE_MAKING:
+        if waited >= SETTLE_SECONDS:
+            break
+        session.transport.sleep(SETTLE_POLL_SECONDS)
+        waited += SETTLE_POLL_SECONDS
+        view = storage.account(session, wanted.subscription_id, wanted.group, wanted.account)
+    return view
 
 
 Jobs = dict[str, Callable[[], Any]]

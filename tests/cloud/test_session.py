@@ -191,6 +191,13 @@ def test_a_host_that_stays_away_is_a_network_error() -> None:
     assert len(script.requests) == 3
 
 
+def test_a_file_of_certificates_that_is_not_there_is_told_with_what_names_it() -> None:
+    missing = OSError("Could not find a suitable TLS CA certificate bundle, invalid path: /no.pem")
+    with pytest.raises(NetworkError, match=r"invalid path: /no\.pem") as caught:
+        Script().on(".", broken(missing)).session().get("/x", "2020-01-01")
+    assert "REQUESTS_CA_BUNDLE" in str(caught.value.hint)
+
+
 def test_an_answer_cut_off_on_the_way_is_asked_for_again_and_then_incomplete() -> None:
     script = Script().on(".", answer(body='{"value": [', content_length="500"))
     with pytest.raises(ServiceError, match="incomplete answer"):
