@@ -23,13 +23,9 @@ GARBAGE_THRESHOLD = 20_000
 COMMANDS = {
     "recon": Lazy("ai4infra.cli.recon:recon", "Show the GPU sizes of a region and what fits."),
     "quota": Lazy("ai4infra.cli.quota:quota", "List VM quotas and request higher limits."),
-<<<<<<< HEAD
     "storage": Lazy("ai4infra.cli.storage:storage", "Make, audit and size storage accounts."),
     "rbac": Lazy("ai4infra.cli.rbac:rbac", "Give roles, list and remove them, wait for them."),
-    "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve, inspect and reset the local Azure."),
-=======
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
->>>>>>> storage-cloud
     "completion": Lazy(
         "ai4infra.cli.completion:completion", "Print the shell's completion script."
     ),

@@ -254,3 +254,10 @@ def listed(ctx: click.Context, param: click.Parameter, values: Iterable[str]) ->
     if not all(found):
         raise click.BadParameter("it is empty", ctx, param)
     return tuple(part for parts in found for part in parts)
+
+
+def filled(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the value of an option that may be left out, but not be empty; a callback."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty", ctx, param)
+    return value

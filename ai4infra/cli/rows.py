@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from ai4infra.model import Quota, Record, RoleAssignment, StepResult
+from ai4infra.model import Quota, Record, RoleAssignment, StepResult, Subscription
 from ai4infra.roles import role_name
-=======
-from ai4infra.model import Quota, Record, StepResult, Subscription
 
 
 def subscription_text(subscription: Subscription) -> str:
@@ -14,7 +11,6 @@ def subscription_text(subscription: Subscription) -> str:
     if subscription.name == subscription.id:
         return subscription.id
     return f"{subscription.name} ({subscription.id})"
->>>>>>> storage-cloud
 
 
 class QuotaRow(Record, frozen=True):

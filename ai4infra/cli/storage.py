@@ -17,6 +17,7 @@ from ai4infra.cli.options import (
     Lazy,
     Options,
     common,
+    filled,
     listed,
     switch,
     unknown_choice,
@@ -69,12 +70,13 @@ def one_of(what: str, names: Sequence[str]) -> Callable[..., str | None]:
 
 def where(*, name: str) -> Callable[[F], F]:
     """Give a command the options that say which account; ``name`` is the help of its name."""
-    account = click.option("-n", "--name", metavar="ACCOUNT", help=name)
+    account = click.option("-n", "--name", metavar="ACCOUNT", callback=filled, help=name)
     group = click.option(
         "-g",
         "--resource-group",
         "group",
         metavar="GROUP",
+        callback=filled,
         help="Resource group.  [default: AZURE_DEFAULTS_GROUP]",
     )
     return lambda function: account(group(function))
@@ -88,6 +90,7 @@ def where(*, name: str) -> Callable[[F], F]:
     "-n",
     "--name",
     metavar="ACCOUNT",
+    callback=filled,
     help="Account.  [default: staitraining and 8 digits of the group's hash]",
 )
 @click.option(
@@ -95,6 +98,7 @@ def where(*, name: str) -> Callable[[F], F]:
     "--resource-group",
     "group",
     metavar="GROUP",
+    callback=filled,
     help="Resource group, made where it is missing.  [default: AZURE_DEFAULTS_GROUP, or"
     " rg-ai-training]",
 )
@@ -105,21 +109,29 @@ def where(*, name: str) -> Callable[[F], F]:
     "--region",
     "location",
     metavar="REGION",
+    callback=filled,
     shell_complete=complete_regions,
     help="Region.  [default: AZURE_DEFAULTS_LOCATION, or eastus2]",
 )
-@click.option("--sku", metavar="SKU", help="Standard_LRS, ZRS, GRS, …  [default: Standard_LRS]")
+@click.option(
+    "--sku",
+    metavar="SKU",
+    callback=filled,
+    help="Standard_LRS, ZRS, GRS, …  [default: Standard_LRS]",
+)
 @switch("--premium", help="Premium block blobs (BlockBlobStorage), LRS or ZRS.")
 @click.option(
     "--container",
     "containers",
     multiple=True,
+    callback=listed,
     metavar="NAME",
     help="Container; repeatable.  [default: training-data]",
 )
 @click.option(
     "--checkpoints",
     multiple=True,
+    callback=listed,
     metavar="NAME",
     help="Container for checkpoints, with a lifecycle rule; repeatable.",
 )
@@ -127,12 +139,14 @@ def where(*, name: str) -> Callable[[F], F]:
     "--checkpoint-retention",
     default="14d:90d",
     metavar="COOL:DELETE",
+    callback=filled,
     help="Days since the last change until a checkpoint is cooled, and deleted.",
 )
 @click.option(
     "--lifecycle",
     "lifecycles",
     multiple=True,
+    callback=listed,
     metavar="CONTAINER[/PREFIX]=COOL:DELETE",
     help="Lifecycle rule for a container; repeatable.",
 )
@@ -140,6 +154,7 @@ def where(*, name: str) -> Callable[[F], F]:
     "--reader",
     "readers",
     multiple=True,
+    callback=listed,
     metavar="WHO",
     help="Storage Blob Data Reader; repeatable.",
 )
@@ -147,11 +162,17 @@ def where(*, name: str) -> Callable[[F], F]:
     "--contributor",
     "contributors",
     multiple=True,
+    callback=listed,
     metavar="WHO",
     help="Storage Blob Data Contributor; repeatable.  [default: me, where nobody is named]",
 )
 @click.option(
-    "--owner", "owners", multiple=True, metavar="WHO", help="Storage Blob Data Owner; repeatable."
+    "--owner",
+    "owners",
+    multiple=True,
+    callback=listed,
+    metavar="WHO",
+    help="Storage Blob Data Owner; repeatable.",
 )
 @switch("--no-grant", help="Give nobody a role, where nobody is named.")
 @switch("--enable-identity", help="Give a VM or scale set without an identity its own.")
@@ -165,6 +186,7 @@ def where(*, name: str) -> Callable[[F], F]:
     "--allow-ip",
     "allow_ips",
     multiple=True,
+    callback=listed,
     metavar="ADDRESS",
     help="Public IPv4 address or range to let in; repeatable.",
 )
@@ -172,12 +194,14 @@ def where(*, name: str) -> Callable[[F], F]:
     "--allow-subnet",
     "allow_subnets",
     multiple=True,
+    callback=listed,
     metavar="ID",
     help="Subnet to let in; repeatable.",
 )
 @click.option(
     "--private-endpoint",
     metavar="SUBNET_ID",
+    callback=filled,
     help="Make private endpoints for blob and dfs there, with their DNS.",
 )
 @click.option(
@@ -193,8 +217,15 @@ def where(*, name: str) -> Callable[[F], F]:
     show_default=False,
     help="Encrypt twice; fixed at creation.",
 )
-@click.option("--key-uri", metavar="URI", help="Customer-managed key in a key vault.")
-@click.option("--key-identity", metavar="ID", help="User-assigned identity that may use the key.")
+@click.option(
+    "--key-uri", metavar="URI", callback=filled, help="Customer-managed key in a key vault."
+)
+@click.option(
+    "--key-identity",
+    metavar="ID",
+    callback=filled,
+    help="User-assigned identity that may use the key.",
+)
 @click.option(
     "--soft-delete-days",
     type=click.IntRange(1, 365),
@@ -210,8 +241,18 @@ def where(*, name: str) -> Callable[[F], F]:
     metavar="DAYS",
     help="Point-in-time restore (needs --no-hns, --versioning and --change-feed).",
 )
-@click.option("--expect", metavar="SIZE", help="Data to come, as 2TB: warn where 10 times breaks.")
-@click.option("--gpus", metavar="COUNTxSIZE", help="VMs to feed: warn of what cannot feed them.")
+@click.option(
+    "--expect",
+    metavar="SIZE",
+    callback=filled,
+    help="Data to come, as 2TB: warn where 10 times breaks.",
+)
+@click.option(
+    "--gpus",
+    metavar="COUNTxSIZE",
+    callback=filled,
+    help="VMs to feed: warn of what cannot feed them.",
+)
 @click.option(
     "--tag", "--tags", "tags", multiple=True, metavar="NAME=VALUE", help="Tag; repeatable."
 )
@@ -254,13 +295,13 @@ def create(options: Options, **given: Any) -> None:
         run_plan(az, plan, out, given, more=lambda receipt: _receipt_parts(az, receipt, plan))
 
 
-_PLAIN = (
+_AS_THEY_ARE = (
     *("group", "location", "sku", "premium", "checkpoint_retention", "enable_identity", "network"),
     *("private_endpoint", "classification", "infrastructure_encryption", "key_uri"),
     *("key_identity", "soft_delete_days", "versioning", "change_feed", "restore_days", "expect"),
     *("lock", "update", "register"),
+    *("containers", "checkpoints", "lifecycles", "allow_ips", "allow_subnets"),
 )
-_LISTS = ("containers", "checkpoints", "lifecycles", "allow_ips", "allow_subnets")
 _ROLES = {
     "readers": "Storage Blob Data Reader",
     "contributors": "Storage Blob Data Contributor",
@@ -285,8 +326,7 @@ def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
         "hns": not given["no_hns"],
         "grant_me": not given["no_grant"],
         "vms": given["gpus"],
-        **{name: given[name] for name in _PLAIN},
-        **{name: listed(given[name]) for name in _LISTS},
+        **{name: given[name] for name in _AS_THEY_ARE},
     }
 
 
@@ -309,7 +349,7 @@ def _access(given: Mapping[str, Any]) -> Iterator[Access]:
     from ai4infra.storage_names import check_container_name, parse_who
 
     for option, role in _ROLES.items():
-        for text in listed(given[option]):
+        for text in given[option]:
             who, at, container = text.rpartition("@")
             if not at or not _is_who(who):
                 parse_who(text)
@@ -389,7 +429,14 @@ def _transfers(account: Mapping[str, Any], wanted: StorageWanted) -> Iterator[st
 
 
 @storage.command("list", cls=Command, context_settings=SETTINGS)
-@click.option("-g", "--resource-group", "group", metavar="GROUP", help="Only this resource group.")
+@click.option(
+    "-g",
+    "--resource-group",
+    "group",
+    metavar="GROUP",
+    callback=filled,
+    help="Only this resource group.",
+)
 @common()
 def list_(options: Options, **given: Any) -> None:
     """List the storage accounts of a subscription, with what an auditor looks at first."""
@@ -540,12 +587,13 @@ def _holder(assignment: Any) -> str:
 
 
 @storage.command("delete", cls=Command, context_settings=SETTINGS)
-@click.option("-n", "--name", metavar="ACCOUNT", required=True, help="Account.")
+@click.option("-n", "--name", metavar="ACCOUNT", callback=filled, required=True, help="Account.")
 @click.option(
     "-g",
     "--resource-group",
     "group",
     metavar="GROUP",
+    callback=filled,
     help="Resource group.  [default: wherever the account is]",
 )
 @switch("--dry-run", help="Show the plan, and change nothing.")

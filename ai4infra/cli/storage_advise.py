@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ai4infra.cli.completion import complete_regions
-from ai4infra.cli.options import SETTINGS, Command, Options, common, switch
+from ai4infra.cli.options import SETTINGS, Command, Options, common, filled, switch
 from ai4infra.cli.start import offline
 from ai4infra.cli.storage import one_of
 
@@ -26,10 +26,19 @@ WORKLOADS = ("images", "text", "checkpoints")
 
 @click.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
 @click.option(
-    "--dataset", required=True, metavar="SIZE", help="Size: 2TB, 2TiB. Of one checkpoint for those."
+    "--dataset",
+    required=True,
+    metavar="SIZE",
+    callback=filled,
+    help="Size: 2TB, 2TiB. Of one checkpoint for those.",
 )
-@click.option("--files", metavar="COUNT", help="Number of files: 12M, 800K.")
-@click.option("--sample-size", metavar="SIZE", help="Size of a sample, where files hold many.")
+@click.option("--files", metavar="COUNT", callback=filled, help="Number of files: 12M, 800K.")
+@click.option(
+    "--sample-size",
+    metavar="SIZE",
+    callback=filled,
+    help="Size of a sample, where files hold many.",
+)
 @click.option(
     "--gpus", required=True, metavar="COUNTxSIZE", help="VMs of a GPU size: 8xND96asr_v4."
 )
@@ -51,6 +60,7 @@ WORKLOADS = ("images", "text", "checkpoints")
     "--location",
     "region",
     metavar="REGION",
+    callback=filled,
     shell_complete=complete_regions,
     help="Region, for its account limits.  [default: what holds everywhere]",
 )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.options import SETTINGS, Command, HintedUsage, Options, common, listed, switch
+from ai4infra.cli.options import (
+    SETTINGS,
+    Command,
+    HintedUsage,
+    Options,
+    common,
+    filled,
+    listed,
+    switch,
+)
 from ai4infra.cli.plans import run_plan
 from ai4infra.cli.start import started
 from ai4infra.errors import EXIT_INCOMPLETE, EXIT_NO
@@ -33,11 +42,17 @@ ai4infra storage audit -g rg-ai-training -o json --query "findings[?verdict=='fa
     "--name",
     "names",
     multiple=True,
+    callback=listed,
     metavar="ACCOUNT",
     help="Account; repeatable.  [default: all of the group, or of the subscription]",
 )
 @click.option(
-    "-g", "--resource-group", "group", metavar="GROUP", help="Only accounts in this group."
+    "-g",
+    "--resource-group",
+    "group",
+    metavar="GROUP",
+    callback=filled,
+    help="Only accounts in this group.",
 )
 @switch("--fix", help="Plan what one right answer mends, ask, and apply it.")
 @switch("--dry-run", help="With --fix: show the plan, and change nothing.")
@@ -53,9 +68,7 @@ def audit(options: Options, **given: Any) -> None:
     if (given["dry_run"] or given["yes"]) and not given["fix"]:
         raise HintedUsage("--dry-run and --yes need --fix.", hint="Without it nothing changes.")
     with started(options) as (az, out):
-        audited = az.audit_storage(
-            listed(given["names"]), group=given["group"], on_progress=out.progress
-        )
+        audited = az.audit_storage(given["names"], group=given["group"], on_progress=out.progress)
         if given["fix"]:
             _fix(az, audited, out, given)
         out.result(_page(audited))
