@@ -21,7 +21,7 @@ from ai4infra.sandbox.messages import Hangup, Request, Response, ServiceFailure,
 from ai4infra.sandbox.tokens import check_token
 from ai4infra.sandbox.world import Logged, Operation, World
 
-Side = Literal["arm", "prices", "login", "identity"]
+Side = Literal["arm", "prices", "login", "identity", "data"]
 """Which of Azure's hosts a route lives on."""
 
 _SIDES: tuple[tuple[str, tuple[Side, ...]], ...] = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -64,10 +65,10 @@ class Catalogue:
         self.regions = {row["name"]: Region(**row) for row in data["regions"]}
         self.quota_requests: dict[str, Any] = data["quota_requests"]
         self.providers: dict[str, Any] = data["providers"]
-        self.storage: dict[str, Any] = data["storage"]
-        self.network: dict[str, Any] = data["network"]
-        self.directory: dict[str, Any] = data["directory"]
-        self.roles: list[dict[str, Any]] = data["roles"]
+        self.storage: dict[str, Any] = deepcopy(data["storage"])
+        self.network: dict[str, Any] = deepcopy(data["network"])
+        self.directory: dict[str, Any] = deepcopy(data["directory"])
+        self.roles: list[dict[str, Any]] = deepcopy(data["roles"])
         """Built-in roles: ``id``, ``name``, ``description`` and what they allow."""
         self.principals = _principals(data)
         """Object id to ``type``, and ``members`` of a group."""

@@ -22,7 +22,9 @@ DELETE_KIND = "delete resource"
 RETRY_AFTER_SECONDS = 10
 
 
-def written(call: Call, row: Row, status: int, seconds: float, error: Row | None = None) -> Response:
+def written(
+    call: Call, row: Row, status: int, seconds: float, error: Row | None = None
+) -> Response:
     """Answer a write whose resource is ready after so many seconds, or then fails."""
     details = {"id": row["id"], "error": error}
     operation = call.world.start_operation(WRITE_KIND, call.subscription, seconds, **details)
@@ -58,20 +60,28 @@ def finish_deletion(world: World, operation: Operation) -> None:
     forget(world, operation.details["id"])
 
 
-@service.route("GET", f"{SUBSCRIPTION}/providers/Microsoft.Network/locations/{{location}}/operations/{{id}}")
-@service.route("GET", f"{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{location}}/operations/{{id}}")
+@service.route(
+    "GET", f"{SUBSCRIPTION}/providers/Microsoft.Network/locations/{{location}}/operations/{{id}}"
+)
+@service.route(
+    "GET", f"{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{location}}/operations/{{id}}"
+)
 @service.route("GET", f"{GROUP}/providers/Microsoft.Network/privateDnsOperationStatuses/{{id}}")
 def get_operation(call: Call) -> Response:
     """Answer how an operation stands."""
     operation = call.world.state.operations.get(call["id"].lower())
     if operation is None or operation.subscription_id != call.subscription:
-        raise ServiceFailure(404, "OperationNotFound", f"The operation '{call['id']}' was not found.")
+        raise ServiceFailure(
+            404, "OperationNotFound", f"The operation '{call['id']}' was not found."
+        )
     body: Row = {"name": operation.id, "status": operation.outcome or "InProgress"}
     if operation.outcome == "Failed":
         body["error"] = operation.details["error"]
     if operation.outcome is None:
         return answer(body, retry_after=str(RETRY_AFTER_SECONDS))
-    return answer({**body, "startTime": arm_time(operation.started), "endTime": arm_time(operation.due)})
+    return answer(
+        {**body, "startTime": arm_time(operation.started), "endTime": arm_time(operation.due)}
+    )
 
 
 def _headers(call: Call, row: Row, operation: Operation) -> dict[str, str]:

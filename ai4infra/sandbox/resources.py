@@ -172,11 +172,28 @@ def forget(world: World, id_: str) -> None:
         row = world.state.resources.pop(key)
         for principal in _principals(row):
             world.state.principals.pop(principal, None)
+        if row.get("type", "").lower() == _ACCOUNTS:
+            _hold_name(world, row)
+
+
+_ACCOUNTS = "microsoft.storage/storageaccounts"
+
+
+def _hold_name(world: World, row: Row) -> None:
+    """Keep the name of a deleted account for its subscription for a while."""
+    subscription = row["id"].split("/")[2]
+    world.hold(
+        f"account/{row['name']}/{subscription}", world.catalogue.storage["name_hold_seconds"]
+    )
 
 
 def _principals(row: Row) -> list[str]:
     """Return the object ids that a resource owns: not those of identities that it only uses."""
-    own = (row.get("properties") or {}) if "userassignedidentities" in row.get("type", "").lower() else {}
+    own = (
+        (row.get("properties") or {})
+        if "userassignedidentities" in row.get("type", "").lower()
+        else {}
+    )
     found = [own.get("principalId"), (row.get("identity") or {}).get("principalId")]
     return [principal for principal in found if principal]
 
