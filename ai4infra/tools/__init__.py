@@ -1,0 +1,1 @@
+"""This machine: the programs that are started on it, and the files that they work on."""
