@@ -440,11 +440,13 @@ def _failed_listing(place: Place, errors: Sequence[str], exit_code: int) -> Ai4i
     code = service_code(text)
     said = first_sentence(errors[0]) if errors else f"AzCopy ended with {exit_code}"
     return Ai4infraError(
-        f"Cannot list {place.shown}: {_without_urls(said)}.", code=code, detail=_without_urls(text)
+        f"Cannot list {place.shown}: {without_queries(said)}.",
+        code=code,
+        detail=without_queries(text),
     )
 
 
-def _without_urls(text: str) -> str:
+def without_queries(text: str) -> str:
     """Return a text without the queries of its URLs, which may be secret."""
     return re.sub(r"(https://[^\s?\"']+)\?[^\s\"']+", r"\1", text)
 

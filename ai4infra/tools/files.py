@@ -103,14 +103,15 @@ class _Survey:
         depth: int,
         below: list[tuple[str, str, int]],
     ) -> None:
-        name = prefix + entry.name
-        if entry.is_symlink():
-            self._link(entry, name, depth, below)
+        if entry.is_file(follow_symlinks=False):
+            self._file(entry.name, prefix, depth, entry.stat(follow_symlinks=False), entry.path)
+        elif entry.is_symlink():
+            self._link(entry, prefix + entry.name, depth, below)
         elif entry.is_dir():
-            below.append((entry.path, f"{name}/", depth + 1))
-            self._check_name(entry.name, name, depth)
+            below.append((entry.path, f"{prefix}{entry.name}/", depth + 1))
+            self._check_name(entry.name, prefix, depth)
         else:
-            self._file(entry.name, name, depth, entry.stat(follow_symlinks=False), entry.path)
+            self.special.add(prefix + entry.name)
 
     def _link(
         self,
@@ -123,7 +124,7 @@ class _Survey:
         if self._links == "keep":
             self.files += 1
             self.size += len(os.fsencode(os.readlink(entry.path)))  # noqa: PTH115 - as below
-            self._check_name(entry.name, name, depth)
+            self._check_name(entry.name, name[: -len(entry.name)], depth)
         elif self._links != "skip":
             self._followed(entry, name, depth, below)
 
@@ -139,7 +140,7 @@ class _Survey:
         if not os.path.exists(real):  # noqa: PTH110 - a Path for each of a million files is slow
             self.dangling.add(name)
         elif not os.path.isdir(real):  # noqa: PTH112 - as above
-            self._file(entry.name, name, depth, os.stat(real), real)  # noqa: PTH116 - as above
+            self._linked_file(entry.name, name, depth, real)
         elif _is_in(folder, real):
             self.loops.add(name)
         elif _is_in(real, self._real_root) or real in self._folders_followed:
@@ -148,22 +149,28 @@ class _Survey:
             self._folders_followed.add(real)
             below.append((entry.path, f"{name}/", depth + 1))
 
-    def _file(self, part: str, name: str, depth: int, status: os.stat_result, path: str) -> None:
-        if not stat.S_ISREG(status.st_mode):
+    def _linked_file(self, part: str, name: str, depth: int, real: str) -> None:
+        status = os.stat(real)  # noqa: PTH116 - as above
+        if stat.S_ISREG(status.st_mode):
+            self._file(part, name[: -len(part)], depth, status, real)
+        else:
             self.special.add(name)
-            return
+
+    def _file(self, part: str, prefix: str, depth: int, status: os.stat_result, path: str) -> None:
         self.files += 1
         self.size += status.st_size
-        self._check_name(part, name, depth)
+        self._check_name(part, prefix, depth)
         if not (self._is_root or os.access(path, os.R_OK)):
-            self.unreadable.add(name)
+            self.unreadable.add(prefix + part)
 
-    def _check_name(self, part: str, name: str, depth: int) -> None:
+    def _check_name(self, part: str, prefix: str, depth: int) -> None:
         problem = part_problem(part) or path_problem(
-            self._prefix_length + len(name), self._prefix_segments + depth + 1, hns=self._hns
+            self._prefix_length + len(prefix) + len(part),
+            self._prefix_segments + depth + 1,
+            hns=self._hns,
         )
         if problem:
-            self.bad.add(f"{name} {problem}")
+            self.bad.add(f"{prefix}{part} {problem}")
 
 
 def survey(
@@ -187,7 +194,7 @@ def survey(
         return counted.tree(str(root))
     if not stat.S_ISREG(status.st_mode):
         raise Ai4infraError(f"The source {root} is neither a file nor a folder.")
-    counted._file(root.name, root.name, 0, status, str(root))
+    counted._file(root.name, "", 0, status, str(root))
     return counted.result(is_file=True)
 
 

@@ -14,6 +14,7 @@ import msgspec
 import platformdirs
 
 from ai4infra.errors import Ai4infraError
+from ai4infra.model import Record
 from ai4infra.tools.files import disk_of
 from ai4infra.transfer.jobs import Job, newest_first
 from ai4infra.transfer.preflight import Disk, choose_work
@@ -27,7 +28,7 @@ OLDEST = timedelta(days=90)
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class Removed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Removed(Record, frozen=True):
     """What a cleaning took away."""
 
     jobs: int

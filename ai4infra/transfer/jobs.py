@@ -32,6 +32,8 @@ class Job(Record, frozen=True):
     files_failed: int | None = None
     bytes_total: int | None = None
     bytes_done: int | None = None
+    ordered: bool = False
+    """Everything was found that is to be copied; AzCopy resumes no other job."""
     process: int | None = None
     """Of AzCopy, while it runs."""
     cap: str | None = None

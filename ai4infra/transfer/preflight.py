@@ -133,7 +133,7 @@ def check_tree(
     """
     if tree.unreadable.count:
         raise Ai4infraError(
-            f"{tree.unreadable.count:,} of the source cannot be read: {tree.unreadable.text}.",
+            f"A part of the source cannot be read ({tree.unreadable.count:,}): {tree.unreadable.text}.",
             hint="Make them readable for this user, or run as one who may read them.",
         )
     if tree.bad_names.count:
@@ -153,24 +153,24 @@ def check_tree(
 def _check_links(tree: Tree, links: Links | None) -> None:
     if tree.links.count and links is None:
         raise UsageError(
-            f"The source holds {tree.links.count:,} symbolic links: {tree.links.text}.",
+            f"The source holds symbolic links ({tree.links.count:,}): {tree.links.text}.",
             hint="Choose --links follow (copy what they lead to), skip, or keep (as links).",
         )
     if links == "follow" and tree.loops.count:
         raise Ai4infraError(
-            f"{tree.loops.count:,} links lead back to a folder that they are in:"
+            f"Links lead back to a folder that they are in ({tree.loops.count:,}):"
             f" {tree.loops.text}.",
             hint="Choose --links skip or keep.",
         )
     if links == "follow" and tree.repeats.count:
         raise Ai4infraError(
-            f"{tree.repeats.count:,} links lead to folders that are copied already, which AzCopy"
+            f"Links lead to folders that are copied already ({tree.repeats.count:,}), which AzCopy"
             f" does not do twice: {tree.repeats.text}.",
             hint="Choose --links skip or keep.",
         )
     if links == "follow" and tree.dangling.count:
         raise Ai4infraError(
-            f"{tree.dangling.count:,} links lead to nothing: {tree.dangling.text}.",
+            f"Links lead to nothing ({tree.dangling.count:,}): {tree.dangling.text}.",
             hint="Remove them, or choose --links skip or keep.",
         )
 
@@ -178,7 +178,7 @@ def _check_links(tree: Tree, links: Links | None) -> None:
 def _check_empty_folders(tree: Tree, choice: EmptyFolders | None) -> None:
     if tree.empty_folders.count and choice is None:
         raise UsageError(
-            f"The source holds {tree.empty_folders.count:,} empty folders:"
+            f"The source holds empty folders ({tree.empty_folders.count:,}):"
             f" {tree.empty_folders.text}.",
             hint="Choose --empty-folders skip, or keep (a marker blob for each folder).",
         )
@@ -228,19 +228,12 @@ def choose_work(disks: Iterable[Disk], needed_bytes: int) -> Disk:
     return max(fits, key=lambda disk: disk.free_bytes)
 
 
-def holds_role(
-    assignments: Iterable[RoleAssignment], me: str, access: Literal["read", "write"]
-) -> bool | None:
-    """Tell from the assignments at a container and above whether we may read or write.
+def holds_role(held: Iterable[RoleAssignment], access: Literal["read", "write"]) -> bool | None:
+    """Tell from our own assignments at a container and above whether we may read or write.
 
-    None where it cannot be told: a group, a custom role or a condition may decide it.
+    None where it cannot be told: a custom role or a condition may decide it.
     """
-    unknown = False
-    for each in assignments:
-        allowed = allows_blobs(each.role_id, access)
-        mine = each.principal_id.lower() == me.lower()
-        if mine and allowed and not each.condition:
-            return True
-        if (mine or each.principal_type == "Group") and allowed is not False:
-            unknown = True
-    return None if unknown else False
+    verdicts = [(allows_blobs(each.role_id, access), each.condition) for each in held]
+    if any(allowed and not condition for allowed, condition in verdicts):
+        return True
+    return None if any(allowed is not False for allowed, _ in verdicts) else False

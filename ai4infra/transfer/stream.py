@@ -47,6 +47,8 @@ class Counters(Record, frozen=True):
 
     job: str | None = None
     status: str | None = None
+    ordered: bool | None = None
+    """Everything was found that is to be copied; before that a job cannot be resumed."""
     total: int | None = None
     completed: int | None = None
     failed: int | None = None
@@ -104,6 +106,7 @@ def read_counters(body: Mapping[str, Any]) -> Counters:
     return Counters(
         job=_text(body, "JobID"),
         status=_text(body, "JobStatus"),
+        ordered=ordered if isinstance(ordered := body.get("CompleteJobOrdered"), bool) else None,
         total=_count(body, "TotalTransfers"),
         completed=_count(body, "TransfersCompleted"),
         failed=_count(body, "TransfersFailed"),
