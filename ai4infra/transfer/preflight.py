@@ -133,7 +133,8 @@ def check_tree(
     """
     if tree.unreadable.count:
         raise Ai4infraError(
-            f"A part of the source cannot be read ({tree.unreadable.count:,}): {tree.unreadable.text}.",
+            f"Some of the source cannot be read ({tree.unreadable.count:,}):"
+            f" {tree.unreadable.text}.",
             hint="Make them readable for this user, or run as one who may read them.",
         )
     if tree.bad_names.count:
