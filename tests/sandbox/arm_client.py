@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import requests
 
@@ -16,3 +17,10 @@ Arm = Callable[..., Reply]
 def code(reply: Reply) -> str:
     """The code in an error answer."""
     return str(reply.json()["error"]["code"])
+
+
+def account_body(
+    sku: str = "Standard_LRS", kind: str = "StorageV2", location: str = "eastus2", **properties: Any
+) -> dict[str, Any]:
+    """A body that creates a storage account."""
+    return {"location": location, "kind": kind, "sku": {"name": sku}, "properties": properties}
