@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from test_sandbox_roles import CONTRIBUTOR, READER, TEAM, USER, grant
+from arm_client import CONTRIBUTOR, READER, TEAM, USER, Arm, Http, Reply, grant
 
 from ai4infra.sandbox import Sandbox
 from ai4infra.sandbox.transport import SandboxCredential
-
-if TYPE_CHECKING:
-    from arm_client import Arm, Http, Reply
 
 HOST = "https://stdata.blob.core.windows.net"
 LIST = {"restype": "container", "comp": "list"}

@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from arm_client import Arm, Reply, code
+from arm_client import COLLEAGUE, CONTRIBUTOR, MANAGED, READER, TEAM, USER, Arm, code, grant
 from azure.core.exceptions import HttpResponseError
 
 from ai4infra.sandbox import Sandbox
@@ -15,31 +15,7 @@ from ai4infra.sandbox import Sandbox
 if TYPE_CHECKING:
     from azure.mgmt.authorization import AuthorizationManagementClient
 
-READER = "2a2b9908-6ea1-4ae2-8e65-a410df84e7d1"
-CONTRIBUTOR = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
-USER = "0b7ec700-0000-4000-8000-000000000001"
-MANAGED = "0b7ec700-0000-4000-8000-000000000002"
-COLLEAGUE = "0b7ec700-0000-4000-8000-000000000011"
-TEAM = "0b7ec700-0000-4000-8000-000000000021"
 NOBODY = "0b7ec700-0000-4000-8000-0000000000ff"
-
-
-def path_of(scope: str, name: str | None = None) -> str:
-    last = name or str(uuid.uuid4())
-    return f"{scope}/providers/Microsoft.Authorization/roleAssignments/{last}"
-
-
-def grant(
-    arm: Arm,
-    scope: str,
-    principal: str = COLLEAGUE,
-    role: str = READER,
-    name: str | None = None,
-    **properties: Any,
-) -> Reply:
-    above = "@/providers/Microsoft.Authorization/roleDefinitions/"
-    body = {"roleDefinitionId": f"{above}{role}", "principalId": principal, **properties}
-    return arm("PUT", path_of(scope, name), json={"properties": body})
 
 
 def listed(arm: Arm, scope: str, expression: str = "") -> set[tuple[str, str]]:
