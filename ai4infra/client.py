@@ -278,7 +278,9 @@ class Azure:
         )
         ordered = partial(recon_.sort, key=sort, spot=spot) if sort else tuple[Offer, ...]
         ordered(())
-        recon_.select((), families=families)
+        recon_.select(
+            (), families=families, min_gpus=min_gpus, min_gpu_memory_gib=min_gpu_memory_gib
+        )
         found = self.survey(
             *regions,
             subscriptions=subscriptions,
@@ -314,16 +316,16 @@ class Azure:
         ``16xA100`` means GPUs of a model. The other arguments are those of ``survey``. Raises
         UsageError for a need that cannot be read; see ``recon`` for the rest.
         """
+        self.check_needs(*needs)
         return self.need_in(self.survey(*regions, **where), *needs, spot=spot)
 
     def check_needs(self, *needs: str) -> None:
-        """Raise UsageError for a need that cannot be read; sends nothing."""
-        for text in needs:
-            needs_.parse_need(text)
+        """Raise UsageError for a need that cannot be read, or none at all; sends nothing."""
+        needs_.parse_needs(needs)
 
     def need_in(self, found: Survey, *needs: str, spot: bool = False) -> NeedReport:
         """Answer needs from a survey that was made before; sends nothing."""
-        parsed = [needs_.parse_need(text) for text in needs]
+        parsed = needs_.parse_needs(needs)
         if unknown := needs_.unknown_sizes(parsed, found.offers):
             raise unknown
         return needs_.report(parsed, found.offers, found.region_quotas, spot=spot)
@@ -347,7 +349,7 @@ class Azure:
         currency = prices.check_currency(currency)
         asked = self._asked(regions, all_regions)
         chosen = self._chosen(subscriptions, all_subscriptions)
-        places, warnings = self._places(chosen, asked)
+        places, warnings, missing = self._places(chosen, asked)
         cache = Cache(self._cache_folder, refresh=refresh) if self._cache_folder else None
         wanted = _Wanted(currency if with_prices else None, physical_zones)
         answers = _Answers(self._ask(_jobs(self, places, wanted, cache), len(places), on_progress))
@@ -359,7 +361,7 @@ class Azure:
             region_quotas=tuple(_pools(p, answers.quotas(p)) for p in places if answers.read(p)),
             subscriptions=tuple(chosen),
             regions=tuple(dict.fromkeys(place.region for place in places)),
-            problems=tuple(_problems(places, answers, many=len(chosen) > 1)),
+            problems=(*missing, *_problems(places, answers, many=len(chosen) > 1)),
             warnings=(
                 *warnings,
                 *_remarks(places, answers, all_regions=all_regions),
@@ -367,15 +369,19 @@ class Azure:
             ),
         )
 
-    def _asked(self, regions: Sequence[str], all_regions: bool) -> list[str]:
-        """Return the regions by canonical name, none for all of them."""
+    def _asked(self, regions: Sequence[str], all_regions: bool | None = None) -> list[str]:
+        """Return the regions by canonical name, none for all of them.
+
+        ``all_regions`` is None where all of them cannot be asked for.
+        """
         if all_regions:
             return []
         names = [*regions] or [name for name in (self.settings.location,) if name]
         if not names:
+            every = "" if all_regions is None else " or --all-regions"
             raise UsageError(
                 "No region is given.",
-                hint="Add --region NAME or --all-regions, or set AZURE_DEFAULTS_LOCATION.",
+                hint=f"Add --region NAME{every}, or set AZURE_DEFAULTS_LOCATION.",
             )
         return list(dict.fromkeys(map(region_key, names)))
 
@@ -389,12 +395,15 @@ class Azure:
 
     def _places(
         self, chosen: Sequence[Subscription], asked: Sequence[str]
-    ) -> tuple[list[_Place], list[str]]:
-        """Return where to look, and what is left out of all regions."""
+    ) -> tuple[list[_Place], list[str], list[Problem]]:
+        """Return where to look, what is left out of all regions, and whose are not known."""
         if asked:
-            return [_Place(s, region) for s in chosen for region in asked], []
+            return [_Place(s, region) for s in chosen for region in asked], [], []
         known = fan_out(self._regions_of, [s.id for s in chosen])
-        listed = {s.id: outcome.result() for s, outcome in zip(chosen, known, strict=True)}
+        if all(outcome.error for outcome in known):
+            known[0].result()
+        missing = [_problem(f"regions of {o.item}", o.error) for o in known if o.error]
+        listed = {outcome.item: outcome.value or () for outcome in known}
         places = [
             _Place(s, r.name) for s in chosen for r in listed[s.id] if r.physical and not r.staging
         ]
@@ -402,7 +411,7 @@ class Azure:
         note = (
             f"{_regions(len(staging), 'is', 'are')} left out as staging: {_some(sorted(staging))}."
         )
-        return places, [note] if staging else []
+        return places, [note] if staging else [], missing
 
     def _ask(
         self, jobs: Mapping[_Job, Callable[[], Any]], count: int, on_progress: Say | None
@@ -421,21 +430,25 @@ class Azure:
         return {outcome.item: outcome for outcome in fan_out(run, jobs)}
 
     def _check(self, places: Sequence[_Place], answers: _Answers) -> None:
-        """Raise what ends the run: an unknown region, no sign-in, nothing that could be read."""
+        """Raise what ends the run: wrong input, no sign-in, nothing that could be read."""
         errors = answers.errors()
+        refused = list(filter(None, map(answers.sign_in_error, places)))
+        if refused and len(refused) == len(places):
+            raise refused[0]
         for error in errors:
-            if isinstance(error, SignInError):
+            if isinstance(error, UsageError):
                 raise error
-        for place in places:
-            if answers.looks_unknown(place):
-                self._check_region(place.region, place.subscription.id)
+        for region in dict.fromkeys(place.region for place in places):
+            here = [place for place in places if place.region == region]
+            if all(map(answers.looks_unknown, here)):
+                self._check_region(region, *(place.subscription.id for place in here))
         if errors and not any(answers.read(place) for place in places):
             raise errors[0]
 
-    def _check_region(self, name: str, subscription_id: str) -> None:
-        """Raise UsageError for a region that the subscription does not know."""
+    def _check_region(self, name: str, *subscription_ids: str) -> None:
+        """Raise UsageError for a region that none of the subscriptions knows."""
         try:
-            known = self._regions_of(subscription_id)
+            known = [region for id_ in subscription_ids for region in self._regions_of(id_)]
         except Ai4infraError:
             return
         subscriptions.check_region(name, known)
@@ -469,7 +482,7 @@ class Azure:
 
         Raises UsageError for an unknown region, and what Azure says where none could be read.
         """
-        asked = self._asked(regions, all_regions=False)
+        asked = self._asked(regions)
         chosen = self.subscription(subscription)
         read = partial(compute.usages, self.session, chosen.id)
         outcomes = fan_out(read, asked)
@@ -542,7 +555,7 @@ class Azure:
                 f"GPU size in {region}",
                 wanted,
                 [row.name for row in rows],
-                listing=f"ai4infra recon --region {region} lists the sizes.",
+                listing=f"`ai4infra recon --region {region}` lists the sizes.",
             )
         return found.family or wanted
 
@@ -604,6 +617,11 @@ class _Answers:
     def errors(self) -> list[Ai4infraError]:
         """Return all errors, in the order of the calls."""
         return [o.error for o in self._outcomes.values() if o.error is not None]
+
+    def sign_in_error(self, place: _Place) -> SignInError | None:
+        """Return the error of a place that the sign-in is not good for, None where it is."""
+        found = (self.error(kind, place) for kind in ("skus", "usages"))
+        return next((error for error in found if isinstance(error, SignInError)), None)
 
     def skus(self, place: _Place) -> compute.SkuListing | None:
         """Return the sizes of a place, None where they could not be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -134,13 +135,24 @@ _BY_CODE = {
 }
 
 
-def _checked(wanted: QuotaWanted, look: QuotaLook) -> QuotaWanted:
-    """Return the same with the family as the service spells it."""
+def check_wanted(wanted: QuotaWanted) -> None:
+    """Raise UsageError for a request that cannot be made, whatever there is."""
     if wanted.limit_vcpus < 1:
         raise UsageError(
             f"A limit of {wanted.limit_vcpus} vCPUs cannot be asked for.",
             hint="--limit is the new limit in vCPUs, not the number to add.",
         )
+    # The name becomes a part of an address.
+    if not re.fullmatch(r"\w[\w .()-]*", wanted.family):
+        raise UsageError(
+            f"{wanted.family!r} is no name of a quota.",
+            hint=f"`ai4infra quota list --region {wanted.region}` shows the names.",
+        )
+
+
+def _checked(wanted: QuotaWanted, look: QuotaLook) -> QuotaWanted:
+    """Return the same with the family as the service spells it."""
+    check_wanted(wanted)
     names = [*(q.name for q in look.quotas), *(s.name for s in look.settings)]
     known = next((n for n in names if quota_key(n) == quota_key(wanted.family)), None)
     if known is None and look.registered:
@@ -148,7 +160,7 @@ def _checked(wanted: QuotaWanted, look: QuotaLook) -> QuotaWanted:
             f"VM quota in {wanted.region}",
             wanted.family,
             names,
-            listing=f"ai4infra quota list --region {wanted.region} shows the names.",
+            listing=f"`ai4infra quota list --region {wanted.region}` shows the names.",
         )
     return structs.replace(wanted, family=known or wanted.family)
 

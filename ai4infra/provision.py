@@ -19,6 +19,7 @@ from ai4infra.plan import (
     QuotaLook,
     QuotaWanted,
     RegistrationWanted,
+    check_wanted,
     quota_command,
     quota_steps,
     refusal_hint,
@@ -83,11 +84,13 @@ def plan_quota(
 ) -> Plan:
     """Plan the request for a higher limit; reads only.
 
-    Raises UsageError for a family that the region does not know; see ``plan.quota_steps``.
+    Raises UsageError for a family that the region does not know, and at once for what can be no
+    family or limit; see ``plan.quota_steps``.
     """
     wanted = QuotaWanted(
         subscription_id=subscription_id, region=region, family=family, limit_vcpus=limit_vcpus
     )
+    check_wanted(wanted)
     families = (family, REGIONAL_QUOTA) if with_regional else (family,)
     look = look_quota(session, subscription_id, region, families)
     return quota_steps(wanted, look, with_regional=with_regional, register=register)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections import Counter
@@ -473,9 +474,11 @@ def select(
     ``min_gpu_memory_gib`` is per GPU: what one whole GPU has, or the share that the VM gets.
     ``startable`` keeps what access and quota allow now, of the spot pool when ``spot`` is set too;
     ``spot`` alone keeps what can run as spot. ``sizes`` are names, or patterns with ``*``.
-    Raises UsageError for an unknown family class or GPU model.
+    Raises UsageError for an unknown family class or GPU model, and for a least that is no number.
     """
     rows = tuple(offers)
+    _check_least(min_gpus, "GPUs")
+    _check_least(min_gpu_memory_gib, "GiB of GPU memory")
     classes = _classes(families, gpus, sizes)
     _check_models(gpus, rows)
     return tuple(
@@ -516,7 +519,7 @@ def _unknown_size(name: str, sizes: Sequence[str]) -> UsageError:
     """Compare without the prefix, which would make all sizes look alike."""
     by_key = {size_key(size): size for size in sizes}
     close = [by_key[key] for key in close_names(size_key(name), by_key)]
-    hint = f"Did you mean {' or '.join(close)}?" if close else "ai4infra recon lists the sizes."
+    hint = f"Did you mean {' or '.join(close)}?" if close else "`ai4infra recon` lists the sizes."
     return UsageError(f"There is no GPU size called {name!r}.", hint=hint)
 
 
@@ -549,6 +552,11 @@ def _check_models(gpus: Sequence[str], rows: Sequence[Offer]) -> None:
             raise unknown_name(
                 "GPU model", name, models, listing=f"Known models: {', '.join(models)}."
             )
+
+
+def _check_least(least: float | None, what: str) -> None:
+    if least is not None and not math.isfinite(least):
+        raise UsageError(f"{least} is no number of {what}.", hint="Give a number such as 4 or 0.5.")
 
 
 def _at_least(value: float | None, least: float | None) -> bool:

@@ -135,7 +135,7 @@ def _allowed(key: str, value: str, source: str) -> str:
     if choices and value.casefold() not in choices:
         close = close_names(value, choices)
         raise UsageError(
-            f"{source}: {value!r} is not a value of {key}.",
+            f"{source}: {value!r} is not allowed for {key}.",
             hint=f"Did you mean {close[0]}?" if close else f"Use one of {', '.join(choices)}.",
         )
     return value.casefold() if choices else value

@@ -59,6 +59,8 @@ class Script(HTTPAdapter):
         self.replies: list[tuple[str, list[Reply]]] = []
         self.requests: list[requests.PreparedRequest] = []
         self.slept: list[float] = []
+        self.timeouts: list[tuple[float, float]] = []
+        """Seconds to connect and to read that each request was given."""
 
     def on(self, pattern: str, *replies: Reply) -> Script:
         """Answer URLs that match, in this order."""
@@ -70,6 +72,7 @@ class Script(HTTPAdapter):
     ) -> requests.Response:
         """Answer one request."""
         self.requests.append(request)
+        self.timeouts.append(kwargs["timeout"])
         url = unquote(str(request.url)).replace("+", " ")
         for pattern, replies in self.replies:
             if re.search(pattern, url):

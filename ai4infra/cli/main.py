@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -23,7 +23,7 @@ GARBAGE_THRESHOLD = 20_000
 COMMANDS = {
     "recon": Lazy("ai4infra.cli.recon:recon", "Show the GPU sizes of a region and what fits."),
     "quota": Lazy("ai4infra.cli.quota:quota", "List VM quotas and request higher limits."),
-    "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve, inspect and reset the local Azure."),
+    "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
     "completion": Lazy(
         "ai4infra.cli.completion:completion", "Print the shell's completion script."
     ),
@@ -205,9 +205,16 @@ for _switch in switches:
     main = _switch(main)
 
 
+def _nowhere() -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
 def run() -> None:
     """Start the command line: the entry point of the package."""
     gc.set_threshold(GARBAGE_THRESHOLD)
+    # A stream that the caller closed is None.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character shows another one instead of failing.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # both are text streams

@@ -244,7 +244,13 @@ def switch(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click
     return click.option(*names, is_flag=True, show_default=False, help=help)
 
 
-def listed(values: Iterable[str]) -> tuple[str, ...]:
-    """Return the values of a repeatable option; each may itself be a list with commas."""
-    parts = (part.strip() for value in values for part in value.split(","))
-    return tuple(part for part in parts if part)
+def listed(ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> tuple[str, ...]:
+    """Return the values of a repeatable option; each may itself be a list with commas.
+
+    A callback of click's. An empty value, as of a variable that isn't set, would ask for
+    everything, so it is refused.
+    """
+    found = [[part.strip() for part in value.split(",") if part.strip()] for value in values]
+    if not all(found):
+        raise click.BadParameter("it is empty", ctx, param)
+    return tuple(part for parts in found for part in parts)

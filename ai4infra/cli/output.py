@@ -28,7 +28,7 @@ class Output:
         from ai4infra.render import checked_format, compile_query
 
         self.format: Format = checked_format(options.output or default_format or "table")
-        self.query: Query | None = compile_query(options.query) if options.query else None
+        self.query: Query | None = None if options.query is None else compile_query(options.query)
         self._query_text = options.query
         self._quiet = options.only_show_errors
         self._verbose = (options.verbose or options.debug) and not self._quiet
@@ -84,7 +84,9 @@ class Output:
         """Show what is going on: one line that overwrites itself, on a terminal only."""
         if self._quiet or not sys.stderr.isatty():
             return
-        click.echo(f"{_CLEAR_LINE}{text}", nl=False, err=True)
+        # A line that wraps could not be taken away again.
+        room = (_width(sys.stderr) or len(text) + 1) - 1
+        click.echo(f"{_CLEAR_LINE}{text[:room]}", nl=False, err=True)
         self._progress_shown = True
 
     def end_progress(self) -> None:

@@ -52,6 +52,7 @@ def quota() -> None:
     "--location",
     "regions",
     multiple=True,
+    callback=listed,
     metavar="REGION",
     shell_complete=complete_regions,
     help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
@@ -64,7 +65,7 @@ def list_(options: Options, **given: Any) -> None:
     A family without a row is unknown: neither zero nor unlimited.
     """
     with started(options) as (az, out):
-        found = az.quota_lists(*listed(given["regions"]))
+        found = az.quota_lists(*given["regions"])
         rows = [q for q in found.quotas if given["all"] or _is_gpu(q) or _is_pool(q)]
         out.result(_list_page(found, sorted(rows, key=_is_pool)))
         for problem in found.problems:
@@ -86,7 +87,7 @@ def _is_pool(row: Quota) -> bool:
 
 
 def _list_page(found: QuotaLists, quotas: Sequence[Quota]) -> Page:
-    from ai4infra.cli.rows import QuotaRow
+    from ai4infra.cli.rows import QuotaRow, subscription_text
     from ai4infra.render import Page, document
 
     regions = list(dict.fromkeys(q.region for q in found.quotas))
@@ -104,7 +105,7 @@ def _list_page(found: QuotaLists, quotas: Sequence[Quota]) -> Page:
         columns=_list_columns(regions),
         above=[
             f"VM (Microsoft.Compute) quota in {', '.join(regions)}, vCPUs",
-            f"Subscription {found.subscription.name} ({found.subscription.id})",
+            f"Subscription {subscription_text(found.subscription)}",
         ],
         tone=lambda row: "dim" if row.limit == 0 else None,
     )

@@ -51,6 +51,7 @@ _REGIONS_IN_FULL = 4
     "--location",
     "regions",
     multiple=True,
+    callback=listed,
     metavar="REGION",
     shell_complete=complete_regions,
     help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
@@ -61,6 +62,7 @@ _REGIONS_IN_FULL = 4
     "--family",
     "families",
     multiple=True,
+    callback=listed,
     metavar="NC|ND|NV|all",
     shell_complete=complete_families,
     help="Class of series; all adds NG, NP (FPGA) and NCC (confidential).  [default: NC, ND, NV]",
@@ -69,6 +71,7 @@ _REGIONS_IN_FULL = 4
     "--gpu",
     "gpus",
     multiple=True,
+    callback=listed,
     metavar="MODEL",
     shell_complete=complete_models,
     help="GPU model such as A100,H100.",
@@ -86,6 +89,7 @@ _REGIONS_IN_FULL = 4
     "--size",
     "sizes",
     multiple=True,
+    callback=listed,
     metavar="NAME",
     shell_complete=complete_sizes,
     help="Size, in any case, with or without Standard_; * stands for anything.",
@@ -103,6 +107,7 @@ _REGIONS_IN_FULL = 4
     "--need",
     "needs",
     multiple=True,
+    callback=listed,
     metavar="COUNTxSIZE|COUNTxMODEL",
     help="Answer whether this fits: 8xStandard_ND96asr_v4 (VMs), 16xA100 (GPUs). All together.",
 )
@@ -169,27 +174,35 @@ def _where(options: Options, given: dict[str, Any], out: Output) -> dict[str, An
 
 def _list(az: Azure, out: Output, options: Options, given: dict[str, Any]) -> None:
     found = az.recon(
-        *listed(given["regions"]),
-        families=listed(given["families"]) or None,
-        gpus=listed(given["gpus"]),
+        *given["regions"],
+        families=given["families"] or None,
+        gpus=given["gpus"],
         min_gpus=given["min_gpus"],
         min_gpu_memory_gib=given["min_gpu_memory"],
-        sizes=listed(given["sizes"]),
+        sizes=given["sizes"],
         startable=given["startable"],
         spot=given["spot"],
         sort=given["sort"],
         **_where(options, given, out),
     )
     out.result(_recon_page(found, given))
+    _explain(out, found.offers)
     _tell(out, found.warnings, found.problems)
     if found.problems:
         raise click.exceptions.Exit(EXIT_INCOMPLETE)
 
 
+def _explain(out: Output, offers: Iterable[Offer]) -> None:
+    """Say for ``--verbose`` why access is what it is, and what is odd about a row."""
+    for offer in offers:
+        for note in filter(None, (offer.access_reason, *offer.notes)):
+            out.verbose(f"{offer.region}: {offer.size}: {note}")
+
+
 def _answer(az: Azure, out: Output, options: Options, given: dict[str, Any]) -> None:
-    needs = listed(given["needs"])
+    needs = given["needs"]
     az.check_needs(*needs)
-    survey = az.survey(*listed(given["regions"]), **_where(options, given, out))
+    survey = az.survey(*given["regions"], **_where(options, given, out))
     report = az.need_in(survey, *needs, spot=given["spot"])
     out.result(_need_page(report, survey, None if given["no_prices"] else given["currency"]))
     _tell(out, survey.warnings, survey.problems)
@@ -241,17 +254,13 @@ def _title(found: Recon, currency: str | None) -> list[str]:
 
 def _sources(subscriptions: Sequence[Subscription], currency: str | None) -> list[str]:
     """Say whose answer it is, which quota is meant, and which prices."""
+    from ai4infra.cli.rows import subscription_text
+
     prices = f"; prices: retail, pay-as-you-go, Linux, {currency.upper()}" if currency else ""
     return [
-        *(f"Subscription {_subscription(s)}" for s in subscriptions),
+        *(f"Subscription {subscription_text(s)}" for s in subscriptions),
         f"Quota: VM (Microsoft.Compute){prices}",
     ]
-
-
-def _subscription(subscription: Subscription) -> str:
-    if subscription.name == subscription.id:
-        return subscription.id
-    return f"{subscription.name} ({subscription.id})"
 
 
 def _tone(offer: Offer) -> Tone | None:
@@ -443,7 +452,7 @@ def _price_of(answer: NeedAnswer | Alternative) -> str:
 
 
 def _short_of(answer: NeedAnswer) -> str:
-    limits = (f"{_number(s.short_vcpus)} vCPUs {s.limit}" for s in answer.shortfalls)
+    limits = (f"{_number(s.short_vcpus)} vCPUs of {s.limit}" for s in answer.shortfalls)
     return "; ".join(limits) or ("not available" if answer.blocked else "-")
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ai4infra.model import Quota, Record, StepResult
+from ai4infra.model import Quota, Record, StepResult, Subscription
+
+
+def subscription_text(subscription: Subscription) -> str:
+    """Return name and id of a subscription; the id alone where the name is not known."""
+    if subscription.name == subscription.id:
+        return subscription.id
+    return f"{subscription.name} ({subscription.id})"
 
 
 class QuotaRow(Record, frozen=True):

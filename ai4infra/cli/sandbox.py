@@ -31,7 +31,7 @@ _state = click.option(
 
 @click.group(cls=Group, context_settings=SETTINGS)
 def sandbox() -> None:
-    """Serve, inspect and reset the local Azure.
+    """Serve and reset the local Azure.
 
     An example world that behaves like Azure: try `ai4infra --sandbox recon -r eastus2`, or serve
     it over HTTPS to the Azure CLI and other programs.
@@ -89,7 +89,8 @@ def serve(
 
 
 _WELCOME = """An example world, not your subscription; Ctrl-C ends it. In another shell:
-  {command}"""
+  {command}
+For az, run `ai4infra sandbox env` once to read how it signs in."""
 
 
 def _env_command(state: Path | None) -> str:

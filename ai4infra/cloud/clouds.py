@@ -113,13 +113,20 @@ def scope_of(audience: str) -> str:
 
 
 def _https(url: str) -> str:
-    parts = urlsplit(url.strip())
-    if parts.scheme != "https" or not parts.netloc:
+    if not _is_https(url.strip()):
         raise UsageError(
             f"The endpoint {url!r} is not an https address.",
             hint="Tokens are only ever sent over https, for example https://management.azure.com.",
         )
     return url.strip().rstrip("/")
+
+
+def _is_https(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that cannot be
+        return False
 
 
 def _by_endpoint(endpoint: str) -> Cloud:

@@ -185,11 +185,21 @@ class _Reader:
             self._note(what, name)
         return value
 
+    def _items(self, name: str, what: str, raw: msgspec.Raw, type_: type[_T]) -> list[_T]:
+        """Return the items of a list field that can be read."""
+        whole, odd = field(raw, list[type_])  # type: ignore[valid-type]
+        if not odd:
+            return whole or []
+        found = [field(one, type_) for one in self._field(name, what, raw, list[msgspec.Raw]) or []]
+        if any(odd for _, odd in found):
+            self._note(f"a part of {what}", name)
+        return [value for value, _ in found if value is not None]
+
     def _note(self, what: str, name: str) -> None:
         self._odd.setdefault(what, []).append(name)
 
     def _sku(self, name: str, row: _Row) -> Sku:
-        listed = self._field(name, "capabilities", row.capabilities, list[_Capability]) or []
+        listed = self._items(name, "capabilities", row.capabilities, _Capability)
         values = {item.name: item.value for item in listed if item.name}
         disk_mib = self._number(name, values, "NvmeSizePerDiskInMiB")
         nvme_mib = self._number(name, values, "NvmeDiskSizeInMiB")
@@ -250,12 +260,12 @@ class _Reader:
             return None
 
     def _zones(self, name: str, row: _Row) -> tuple[str, ...]:
-        infos = self._field(name, "locationInfo", row.location_info, list[_LocationInfo]) or []
+        infos = self._items(name, "locationInfo", row.location_info, _LocationInfo)
         here = [i for i in infos if not i.location or region_key(i.location) == self.region]
         return _sorted(zone for info in here for zone in info.zones or [])
 
     def _restrictions(self, name: str, row: _Row) -> tuple[Restriction, ...]:
-        listed = self._field(name, "restrictions", row.restrictions, list[_Restriction]) or []
+        listed = self._items(name, "restrictions", row.restrictions, _Restriction)
         found = [self._restriction(name, item) for item in listed]
         return tuple(dict.fromkeys(one for one in found if one is not None))
 

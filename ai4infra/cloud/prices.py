@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import date, datetime, timezone
+from http import HTTPStatus
 
 import msgspec
 
@@ -90,7 +91,7 @@ def prices(
 
     Never fails for the price service's sake: what it doesn't tell is unknown, with one warning.
     Answers are cached for a day. ``today`` decides which rows are in force. Raises UsageError
-    for a currency that cannot be one.
+    for a currency that cannot be one, or that the price list does not have.
     """
     currency = check_currency(currency)
     names = list(dict.fromkeys(map(region_key, regions)))
@@ -100,6 +101,7 @@ def prices(
         return PriceListing(currency=currency, warnings=(no_prices,))
     asker = _Asker(session, endpoint, currency, cache, today or datetime.now(timezone.utc).date())
     outcomes = fan_out(asker.ask, names)
+    _check_known(currency, [o.error for o in outcomes if o.error])
     found = {outcome.item: outcome.value for outcome in outcomes if outcome.value is not None}
     warnings = [warning for each in found.values() for warning in each.warnings]
     return PriceListing(
@@ -108,6 +110,16 @@ def prices(
         warnings=(*_failures([o.error for o in outcomes if o.error]), *warnings),
         age_seconds=max(asker.ages, default=None),
     )
+
+
+def _check_known(currency: str, errors: list[Ai4infraError]) -> None:
+    for error in errors:
+        if error.status == HTTPStatus.BAD_REQUEST and "currency" in error.message.casefold():
+            raise UsageError(
+                f"The price list has no prices in {currency!r}.",
+                code=error.code,
+                hint="Use a currency that it has, such as USD, EUR, GBP, JPY or AUD.",
+            ) from error
 
 
 def _failures(errors: list[Ai4infraError]) -> list[str]:

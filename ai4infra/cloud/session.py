@@ -6,6 +6,7 @@ generated clients of the SDK with ``client``. It is safe to share between thread
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import re
@@ -62,7 +63,14 @@ RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 POOL_CONNECTIONS = 16
 USER_AGENT = "ai4infra"
 _JSON = "application/json"
-_HURRY: dict[str, Any] = {"connection_timeout": 5, "retry_connect": 1}
+# What the SDK has to complain about arrives as an exception; a second line of it would be noise.
+logging.getLogger("azure").addHandler(logging.NullHandler())
+_HURRY: dict[str, Any] = {
+    "connection_timeout": 5,
+    "read_timeout": 20,
+    "retry_connect": 1,
+    "retry_read": 0,
+}
 """Nobody waits long for what a run can do without: prices, and the word of a custom endpoint."""
 _Client = PipelineClient[HttpRequest, HttpResponse]
 
@@ -542,7 +550,7 @@ def _decoded(read: Callable[[], bytes], type_: type[T], what: str) -> tuple[byte
         body = read()
         try:
             return body, decoder.decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             if last_try:
                 raise _unreadable(body, error, what) from error
     raise AssertionError

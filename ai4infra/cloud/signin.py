@@ -161,6 +161,6 @@ def _needed(**values: str | None) -> dict[str, str]:
     if missing:
         raise SignInError(
             f"Cannot sign in: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set.",
-            hint="Set it, or choose another identity with --auth env|workload|msi|cli.",
+            hint="Set them all, or choose another identity with --auth env|workload|msi|cli.",
         )
     return {name: value for name, value in values.items() if value}

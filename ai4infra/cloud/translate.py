@@ -530,6 +530,12 @@ def translated(what: str) -> Iterator[None]:
         yield
     except AzureError as error:
         raise translate(error, what) from error
+    except OSError as error:
+        # requests raises one, past the SDK, for a file of certificates that isn't there.
+        raise NetworkError(
+            f"{what}: {one_sentence(str(error)).rstrip('.')}.",
+            hint="Check REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE and the proxy settings.",
+        ) from error
 
 
 def translate(error: AzureError, what: str) -> Ai4infraError:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -189,6 +190,38 @@ def test_a_full_disk_is_an_error_and_no_silence(unbuffered: str) -> None:
         )
     assert done.returncode == 1
     assert done.stderr.startswith("ERROR: The system says: No space left on device.")
+    assert "Traceback" not in done.stderr
+
+
+NOBODYS = "00000000-0000-0000-0000-000000000001"
+
+
+def test_a_sign_in_that_fails_is_told_once_and_by_nobody_else(tmp_path: Path) -> None:
+    names = ("HOME", "AZURE_CONFIG_DIR", "AI4INFRA_CACHE_DIR", "PATH")
+    words = ("recon", "-r", "eastus2", "--auth", "cli", "--no-prices", "--subscription", NOBODYS)
+    done = subprocess.run(
+        [sys.executable, "-m", "ai4infra", *words],
+        env={**os.environ, **dict.fromkeys(names, str(tmp_path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["ERROR:", "hint:"]
+
+
+@pytest.mark.parametrize(("words", "code"), [("completion bash", 0), ("completion csh", 2)])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_loses_its_text_and_nothing_else(
+    words: str, code: int, closed: str
+) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{shlex.quote(sys.executable)} -m ai4infra {words} {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
     assert "Traceback" not in done.stderr
 
 

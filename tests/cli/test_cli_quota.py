@@ -4,6 +4,8 @@ import csv
 import io
 from typing import Any
 
+import pytest
+
 FAMILY = "Standard NDASv4_A100 Family"
 REQUEST = ("quota", "request", "--region", "eastus2", "--family", "ND96asr_v4")
 
@@ -34,6 +36,22 @@ def test_rows_name_region_and_subscription_for_machines(run: Any) -> None:
     assert {row["region"] for row in rows} == {"eastus2", "westeurope"}
     row = next(row for row in rows if row["name"] == FAMILY)
     assert (row["used"], row["limit"], row["free"]) == ("0", "192", "192")
+
+
+def test_without_a_region_only_options_that_there_are_are_named(run: Any) -> None:
+    shown = run("quota", "list")
+    assert (shown.code, shown.stdout) == (2, "")
+    assert "No region is given." in shown.stderr
+    assert "--all-regions" not in shown.stderr
+
+
+@pytest.mark.parametrize("family", ["", " ", "..", "../../x", "a/b", "a?b", "a#b"])
+def test_what_can_be_no_quota_is_refused_before_anything_is_sent(run: Any, family: str) -> None:
+    words = ("quota", "request", "-r", "eastus2", "--limit", "9", "--register", "--yes")
+    shown = run(*words, "--family", family, "--debug")
+    assert (shown.code, shown.stdout) == (2, "")
+    assert f"{family!r} is no name of a quota." in shown.stderr
+    assert "/quotas" not in shown.stderr
 
 
 def test_an_unknown_region_ends_with_2(run: Any) -> None:

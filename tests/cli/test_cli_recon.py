@@ -136,8 +136,14 @@ def test_a_query_on_a_list_is_told_that_the_document_is_an_object(run: Any) -> N
         (["-r", "eastus2", "--query", "a["], "--query 'a['", "jmespath"),
         (["-r", "eastus2", "--need", "eight"], "'eight' is not a need", "COUNTxSIZE"),
         (["-r", "eastus2", "--need", "8xND96asr_v5"], "no GPU size called", "ND96asr_v4"),
-        ([], "No region is given", "AZURE_DEFAULTS_LOCATION"),
+        ([], "No region is given", "--all-regions"),
+        (["-r", "eastus2", "--currency", "XXX"], "no prices in 'XXX'", "USD"),
+        (["-r", "eastus2", "--query", ""], "--query ''", "jmespath"),
+        (["-r", "eastus2", "--min-gpus", "nan"], "nan is no number of GPUs", "0.5"),
+        (["-r", "eastus2", "--min-gpu-memory", "inf"], "inf is no number of GiB", "0.5"),
         (["-r", "a", "--all-regions"], "do not go together", "--help"),
+        (["-r", "a", "--cloud", "x"], "--cloud and --sandbox do not go together", "leave one"),
+        (["-r", "a", "--client-id", "x"], "--client-id and --sandbox do not", "leave one"),
         (["-r", "a", "--need", "1xT4", "--startable"], "do not go together", "--help"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
@@ -151,6 +157,17 @@ def test_wrong_input_ends_with_2_and_says_what_is_right(
     error, hinted = shown.stderr.removeprefix(NOTICE).splitlines()
     assert said in error
     assert hint in hinted
+
+
+@pytest.mark.parametrize("option", ["--region", "--size", "--gpu", "--family", "--need"])
+@pytest.mark.parametrize("value", ["", " ", ","])
+def test_an_empty_value_is_refused_instead_of_asking_for_everything(
+    run: Any, option: str, value: str
+) -> None:
+    shown = run("recon", "-r", "eastus2", option, value)
+    assert (shown.code, shown.stdout) == (2, "")
+    assert f"'{option}'" in shown.stderr
+    assert "it is empty." in shown.stderr
 
 
 def test_the_location_may_come_from_the_environment(run: Any) -> None:

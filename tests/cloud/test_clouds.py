@@ -109,7 +109,11 @@ def test_another_endpoint_is_a_custom_cloud_whose_audience_is_not_known_yet() ->
 
 
 @pytest.mark.parametrize(
-    "url", ["http://arm.local", "arm.local", "https://", "ftp://x", "HTTP://x"]
+    "url",
+    [
+        *("http://arm.local", "arm.local", "https://", "ftp://x", "HTTP://x"),
+        *("https://[::1", "https://arm.local:99999", "https://arm.local:x", "https://:8443"),
+    ],
 )
 def test_an_endpoint_that_is_not_https_is_a_usage_error(url: str) -> None:
     with pytest.raises(UsageError, match="is not an https address"):

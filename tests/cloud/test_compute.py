@@ -214,6 +214,23 @@ def test_a_restriction_without_reason_or_info_still_counts() -> None:
     )
 
 
+def test_one_capability_that_makes_no_sense_costs_only_itself() -> None:
+    fields = row(name="Standard_NC4as_T4_v3")
+    fields["capabilities"] += [None, {"name": "MaxResourceVolumeMB", "value": ["65536"]}]
+    listing = ask(fields)
+    assert (listing.skus[0].vcpus, listing.skus[0].temp_disk_gib) == (24, None)
+    assert listing.warnings == (
+        "eastus2: a part of capabilities of Standard_NC4as_T4_v3 cannot be read and is left blank.",
+    )
+
+
+def test_a_restriction_beside_one_that_makes_no_sense_still_counts() -> None:
+    closed = {"type": "Location", "restrictionInfo": {"locations": ["EastUS2"]}}
+    listing = ask(row(restrictions=["nonsense", closed]))
+    assert [r.kind for r in listing.skus[0].restrictions] == ["Location"]
+    assert "a part of restrictions" in listing.warnings[0]
+
+
 def test_a_restriction_of_an_unknown_kind_is_a_warning() -> None:
     listing = ask(row(restrictions=[restricted("Planet")]))
     assert listing.skus[0].restrictions == ()

@@ -213,6 +213,19 @@ def test_a_cloud_without_a_price_list_has_unknown_prices_and_a_warning() -> None
     assert script.requests == []
 
 
+def test_a_currency_that_the_list_does_not_have_is_a_usage_error() -> None:
+    said = {"Error": {"Code": "BadRequest", "Message": "Invalid currency code 'XXX' supplied"}}
+    script = Script().on("prices", answer(400, said))
+    with pytest.raises(UsageError, match="no prices in 'XXX'"):
+        prices(script.session(), ["eastus2", "westus2"], "XXX", today=TODAY)
+
+
+def test_another_bad_request_costs_the_prices_only() -> None:
+    script = Script().on("prices", failed(400, "BadRequest", "Invalid filter"))
+    (warning,) = prices(script.session(), ["eastus2"], today=TODAY).warnings
+    assert "Invalid filter" in warning
+
+
 @pytest.mark.parametrize("currency", ["", "US", "DOLLAR", "E1R", "U'D"])
 def test_a_currency_that_cannot_be_one_is_a_usage_error(currency: str) -> None:
     script = Script()
