@@ -352,7 +352,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         currency = prices.check_currency(currency)
         asked = self._asked(regions, all_regions)
         chosen = self._chosen(subscriptions, all_subscriptions)
-        places, warnings = self._places(chosen, asked)
+        places, warnings, missing = self._places(chosen, asked)
         cache = Cache(self._cache_folder, refresh=refresh) if self._cache_folder else None
         wanted = _Wanted(currency if with_prices else None, physical_zones)
         answers = _Answers(self._ask(_jobs(self, places, wanted, cache), len(places), on_progress))
@@ -364,7 +364,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
             region_quotas=tuple(_pools(p, answers.quotas(p)) for p in places if answers.read(p)),
             subscriptions=tuple(chosen),
             regions=tuple(dict.fromkeys(place.region for place in places)),
-            problems=tuple(_problems(places, answers, many=len(chosen) > 1)),
+            problems=(*missing, *_problems(places, answers, many=len(chosen) > 1)),
             warnings=(
                 *warnings,
                 *_remarks(places, answers, all_regions=all_regions),
@@ -398,12 +398,15 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
 
     def _places(
         self, chosen: Sequence[Subscription], asked: Sequence[str]
-    ) -> tuple[list[_Place], list[str]]:
-        """Return where to look, and what is left out of all regions."""
+    ) -> tuple[list[_Place], list[str], list[Problem]]:
+        """Return where to look, what is left out of all regions, and whose are not known."""
         if asked:
-            return [_Place(s, region) for s in chosen for region in asked], []
+            return [_Place(s, region) for s in chosen for region in asked], [], []
         known = fan_out(self._regions_of, [s.id for s in chosen])
-        listed = {s.id: outcome.result() for s, outcome in zip(chosen, known, strict=True)}
+        if all(outcome.error for outcome in known):
+            known[0].result()
+        missing = [_problem(f"regions of {o.item}", o.error) for o in known if o.error]
+        listed = {outcome.item: outcome.value or () for outcome in known}
         places = [
             _Place(s, r.name) for s in chosen for r in listed[s.id] if r.physical and not r.staging
         ]
@@ -411,7 +414,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         note = (
             f"{_regions(len(staging), 'is', 'are')} left out as staging: {_some(sorted(staging))}."
         )
-        return places, [note] if staging else []
+        return places, [note] if staging else [], missing
 
     def _ask(
         self, jobs: Mapping[_Job, Callable[[], Any]], count: int, on_progress: Say | None
@@ -432,19 +435,23 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
     def _check(self, places: Sequence[_Place], answers: _Answers) -> None:
         """Raise what ends the run: wrong input, no sign-in, nothing that could be read."""
         errors = answers.errors()
+        refused = list(filter(None, map(answers.sign_in_error, places)))
+        if refused and len(refused) == len(places):
+            raise refused[0]
         for error in errors:
-            if isinstance(error, SignInError | UsageError):
+            if isinstance(error, UsageError):
                 raise error
-        for place in places:
-            if answers.looks_unknown(place):
-                self._check_region(place.region, place.subscription.id)
+        for region in dict.fromkeys(place.region for place in places):
+            here = [place for place in places if place.region == region]
+            if all(map(answers.looks_unknown, here)):
+                self._check_region(region, *(place.subscription.id for place in here))
         if errors and not any(answers.read(place) for place in places):
             raise errors[0]
 
-    def _check_region(self, name: str, subscription_id: str) -> None:
-        """Raise UsageError for a region that the subscription does not know."""
+    def _check_region(self, name: str, *subscription_ids: str) -> None:
+        """Raise UsageError for a region that none of the subscriptions knows."""
         try:
-            known = self._regions_of(subscription_id)
+            known = [region for id_ in subscription_ids for region in self._regions_of(id_)]
         except Ai4infraError:
             return
         subscriptions.check_region(name, known)
@@ -613,6 +620,11 @@ class _Answers:
     def errors(self) -> list[Ai4infraError]:
         """Return all errors, in the order of the calls."""
         return [o.error for o in self._outcomes.values() if o.error is not None]
+
+    def sign_in_error(self, place: _Place) -> SignInError | None:
+        """Return the error of a place that the sign-in is not good for, None where it is."""
+        found = (self.error(kind, place) for kind in ("skus", "usages"))
+        return next((error for error in found if isinstance(error, SignInError)), None)
 
     def skus(self, place: _Place) -> compute.SkuListing | None:
         """Return the sizes of a place, None where they could not be read."""

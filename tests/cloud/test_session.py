@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -191,6 +192,13 @@ def test_a_host_that_stays_away_is_a_network_error() -> None:
     assert len(script.requests) == 3
 
 
+def test_what_a_run_can_do_without_is_not_waited_for_long() -> None:
+    script = Script().on(".", broken(requests.ReadTimeout("HTTPSConnectionPool(host='x')")))
+    with pytest.raises(NetworkError):
+        list(script.session().public_pages("https://x/prices", params={}, what="Cannot read"))
+    assert script.timeouts == [(5, 20)]
+
+
 def test_a_file_of_certificates_that_is_not_there_is_told_with_what_names_it() -> None:
     missing = OSError("Could not find a suitable TLS CA certificate bundle, invalid path: /no.pem")
     with pytest.raises(NetworkError, match=r"invalid path: /no\.pem") as caught:
@@ -208,6 +216,12 @@ def test_an_answer_cut_off_on_the_way_is_asked_for_again_and_then_incomplete() -
 def test_json_that_ends_too_early_is_asked_for_again() -> None:
     script = Script().on(".", answer(body='{"value": [1, 2'), listed(1))
     assert [bytes(page) for page in script.session().pages("/a", "1")] == [b"[1]"]
+
+
+def test_json_too_deep_to_be_an_answer_is_incomplete() -> None:
+    script = Script().on(".", answer(body="[" * 100_000 + "]" * 100_000))
+    with pytest.raises(ServiceError, match="incomplete answer"):
+        script.session().get_json("/a", "1", list[Any])
 
 
 def test_json_that_always_ends_too_early_is_incomplete() -> None:
