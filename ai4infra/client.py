@@ -1,7 +1,7 @@
 """``connect()`` and what it returns: all that a script, or the command line, asks Azure for.
 
 Nothing is sent before the first question. Reading never changes anything; ``apply`` carries out
-a plan that ``plan_quota`` made.
+a plan that ``plan_quota``, ``plan_storage`` or another of its kind made.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from msgspec import structs
 
 from ai4infra import needs as needs_
 from ai4infra import recon as recon_
+from ai4infra.client_storage import StorageMethods
 from ai4infra.cloud import compute, prices, subscriptions
 from ai4infra.cloud.cache import Cache, default_dir
 from ai4infra.cloud.clouds import find
@@ -156,7 +157,7 @@ def _in_sandbox(settings: Settings, env: Mapping[str, str], trace: Say | None) -
     )
 
 
-class Azure:
+class Azure(StorageMethods):
     """One identity's view of Azure. Safe to share between threads; close it, or use ``with``."""
 
     def __init__(

@@ -25,6 +25,8 @@ class Plan(Record, frozen=True):
     steps: tuple[Step, ...]
     warnings: tuple[str, ...] = ()
     """What a reader should know before saying yes, in sentences."""
+    verify: Record | None = None
+    """What was wanted, where it is compared afterwards with what the service tells."""
 
     @property
     def changes(self) -> tuple[Step, ...]:
