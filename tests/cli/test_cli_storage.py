@@ -147,7 +147,7 @@ def test_growth_and_hungry_gpus_are_warned_of(run: Any) -> None:
     shown = run(*CREATE, *words)
     assert shown.code == 0
     assert "WARNING: 10 times 1 PB is 10 PB" in shown.stderr
-    assert "of the account" in shown.stderr
+    assert "times the account egress" in shown.stderr
 
 
 def test_an_immutable_difference_refuses_and_names_it(run: Any) -> None:
