@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from ai4infra.cli.options import SETTINGS, Group
 SHELLS = ("bash", "zsh", "fish")
 SERVE_EXAMPLES = """
 ai4infra sandbox serve
+ai4infra sandbox serve --data-plane
 ai4infra sandbox serve --fault throttled,path=/skus,times=2,retry-after=5
 """
 ENV_EXAMPLES = """
@@ -47,18 +49,36 @@ def sandbox() -> None:
     help="Answer badly on purpose: KIND[,path=REGEX][,method=M][,times=N][,after=N]"
     "[,retry-after=S]; repeatable.",
 )
-def serve(port: int | None, state: Path | None, faults: tuple[str, ...]) -> None:
+@click.option(
+    "--data-plane",
+    is_flag=True,
+    help="Keep blobs too, in Azurite (npm install azurite; AI4INFRA_AZURITE names it elsewhere).",
+)
+@click.option(
+    "--instant", is_flag=True, help="Let nothing take time: no waits for operations and grants."
+)
+def serve(
+    port: int | None,
+    state: Path | None,
+    faults: tuple[str, ...],
+    data_plane: bool,
+    instant: bool,
+) -> None:
     """Serve the sandbox over HTTPS on this machine until Ctrl-C."""
     from ai4infra.sandbox import open_sandbox
+    from ai4infra.sandbox.azurite import find_program
     from ai4infra.sandbox.faults import parse_fault
     from ai4infra.sandbox.serve import DEFAULT_PORT, note_running, refuse_second
     from ai4infra.sandbox.serve import serve as served
 
     folder = _folder(state)
     refuse_second(folder)
+    azurite = find_program(os.environ, Path.cwd()) if data_plane else None
     opened = open_sandbox(folder)
+    opened.world.instant = instant
     opened.world.faults.extend(parse_fault(spec) for spec in faults)
-    with served(opened, folder, DEFAULT_PORT if port is None else port) as server:
+    chosen = DEFAULT_PORT if port is None else port
+    with served(opened, folder, chosen, azurite=azurite) as server:
         note = note_running(folder, server.url)
         try:
             click.echo(server.url)

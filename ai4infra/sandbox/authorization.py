@@ -179,7 +179,7 @@ def allows(world: World, principal: str, scope: str, action: str) -> bool:
 
 def _works(world: World, row: Row) -> bool:
     delay = timedelta(seconds=world.lasting(world.catalogue.directory["grant_seconds"]))
-    return row["properties"]["createdOn"] <= arm_time(world.now() - delay)
+    return str(row["properties"]["createdOn"]) <= arm_time(world.now() - delay)
 
 
 def _covers(role: Row | None, action: str) -> bool:

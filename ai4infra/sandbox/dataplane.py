@@ -203,10 +203,14 @@ def _answered(world: World, request: Request, target: Target, account: Row) -> R
     creates = request.method == "PUT" and request.query.get("restype") == "container"
     if target.container and not creates and container_of(world, account, target.container) is None:
         return failure(request, 404, "ContainerNotFound", "The specified container does not exist.")
-    if target.container and not target.blob and request.query.get("restype") == "container":
-        if request.method in ("GET", "HEAD") and request.query.get("comp", "list") == "list":
-            return _probe(request, target)
-    return _unknown(request, target)
+    return _probe(request, target) if _is_probe(request, target) else _unknown(request, target)
+
+
+def _is_probe(request: Request, target: Target) -> bool:
+    """Tell listing a container and asking for its properties from everything else."""
+    of_container = target.container and not target.blob
+    reads = request.method in ("GET", "HEAD") and request.query.get("comp", "list") == "list"
+    return bool(of_container) and reads and request.query.get("restype") == "container"
 
 
 def _probe(request: Request, target: Target) -> Response:
@@ -234,10 +238,12 @@ def failure(
     request: Request, status: int, code: str, message: str, detail: str | None = None
 ) -> Response:
     """Return an error as the blob service words it: XML, with the code in a header too."""
-    told = f"\n<AuthenticationErrorDetail>{escape(detail)}</AuthenticationErrorDetail>"
+    told = (
+        f"<AuthenticationErrorDetail>{escape(detail)}</AuthenticationErrorDetail>" if detail else ""
+    )
     body = (
         f'<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code>'
-        f"<Message>{escape(message)}</Message>{told if detail else ''}</Error>"
+        f"<Message>{escape(message)}</Message>{told}</Error>"
     ).encode()
     headers = {**_headers(request), "x-ms-error-code": code}
     if status == 401:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ai4infra.sandbox.app import Call, Service
+from ai4infra.sandbox.app import Call, Handler, Service
 from ai4infra.sandbox.identity_of import with_identity
 from ai4infra.sandbox.messages import Response, answer, json_body
 from ai4infra.sandbox.operations import deleted, written
@@ -34,10 +35,10 @@ KINDS = {
 _KINDS = tuple(kind.rpartition("/")[2] for kind in KINDS.values())
 
 
-def _routes(method: str, below: str = "", top: str = GROUP) -> Any:
+def _routes(method: str, below: str = "", top: str = GROUP) -> Callable[[Handler], Handler]:
     """Register a handler for machines and for scale sets."""
 
-    def register(handler: Any) -> Any:
+    def register(handler: Handler) -> Handler:
         for kind in _KINDS:
             service.route(method, f"{top}/providers/Microsoft.Compute/{kind}{below}")(handler)
         return handler

@@ -232,13 +232,14 @@ def _busy(call: Call, connections: list[Row]) -> Row | None:
             continue
         row = found(call.world, operation.details["id"]) or {}
         if row.get("type") == ENDPOINT and _target(row) in targets:
-            busy = operation_in_progress()
-            return {
-                "code": busy.code,
-                "message": f"Call to Microsoft.Storage/storageAccounts failed. Error message: {busy}",
-                "details": [],
-            }
+            return _busy_error()
     return None
+
+
+def _busy_error() -> Row:
+    busy = operation_in_progress()
+    said = f"Call to Microsoft.Storage/storageAccounts failed. Error message: {busy}"
+    return {"code": busy.code, "message": said, "details": []}
 
 
 def _target(row: Row) -> str:

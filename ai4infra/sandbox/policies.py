@@ -37,7 +37,7 @@ def apply_policies(call: Call) -> Call:
 
 def type_of(path: str) -> str | None:
     """Return the type of the resource with this id; None for what is no resource."""
-    before, providers, rest = path.rpartition("/providers/")
+    _, providers, rest = path.rpartition("/providers/")
     parts = rest.split("/")
     if not providers:
         depth = len(path.split("/"))
@@ -63,7 +63,7 @@ def _applies(policy: Policy, call: Call, body: Row) -> bool:
         "notIn": isinstance(wanted, list) and not any(_same(value, one) for one in wanted),
         "exists": (value is not None) == wanted,
     }
-    return answers[policy.operator]
+    return bool(answers[policy.operator])
 
 
 def _value(policy: Policy, call: Call, body: Row) -> Any:
