@@ -243,7 +243,7 @@ def test_what_cannot_be_is_refused_with_the_rule_and_nothing_is_made(
     assert accounts(run) == []
 
 
-@pytest.mark.parametrize("who", ["vm:rg-none/node", "identity:rg-none/id"])
+@pytest.mark.parametrize("who", ["vm:rg-none/node", "vmss:rg-none/nodes"])
 def test_who_does_not_exist_is_not_found(run: Any, who: str) -> None:
     shown = run(*CREATE, "--reader", who, "--yes")
     assert (shown.code, shown.stdout) == (3, "")
