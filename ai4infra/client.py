@@ -19,6 +19,7 @@ from msgspec import structs
 
 from ai4infra import needs as needs_
 from ai4infra import recon as recon_
+from ai4infra.client_audit import AuditMethods
 from ai4infra.client_storage import StorageMethods
 from ai4infra.cloud import compute, prices, subscriptions
 from ai4infra.cloud.cache import Cache, default_dir
@@ -157,7 +158,7 @@ def _in_sandbox(settings: Settings, env: Mapping[str, str], trace: Say | None) -
     )
 
 
-class Azure(StorageMethods):
+class Azure(StorageMethods, AuditMethods):
     """One identity's view of Azure. Safe to share between threads; close it, or use ``with``."""
 
     def __init__(

@@ -707,5 +707,19 @@ class Finding(Record, frozen=True):
     wanted: str
     actual: str | None = None
     """What the service says; None when it says nothing."""
+    reason: str | None = None
+    """Why it is unknown."""
     fix: str | None = None
     """The command that mends it."""
+
+
+class MetricAlert(Record, frozen=True):
+    """A metric alert rule of Azure Monitor."""
+
+    name: str
+    enabled: bool
+    scopes: tuple[str, ...] = ()
+    """Resource ids that it watches: resources, or a group or subscription of them."""
+    target_type: str | None = None
+    """Resource type that it watches in a group or subscription."""
+    metrics: tuple[str, ...] = ()

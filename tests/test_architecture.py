@@ -13,7 +13,7 @@ READS_DATA = {"gpus", "classification", "limits", "roles"}
 PURE = {
     *READS_DATA,
     *("errors", "model", "ids", "storage_names", "sizing", "recon", "needs", "plan", "render"),
-    *("lifecycle", "arm", "storage_checks", "storage_target", "storage_plan", "emit"),
+    *("lifecycle", "arm", "storage_checks", "storage_target", "storage_plan", "emit", "audit"),
 }
 CLOCKS = {"now", "today", "utcnow", "time", "monotonic", "perf_counter"}
 FILES = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}

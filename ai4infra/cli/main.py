@@ -23,6 +23,8 @@ GARBAGE_THRESHOLD = 20_000
 COMMANDS = {
     "recon": Lazy("ai4infra.cli.recon:recon", "Show the GPU sizes of a region and what fits."),
     "quota": Lazy("ai4infra.cli.quota:quota", "List VM quotas and request higher limits."),
+    "storage": Lazy("ai4infra.cli.storage:storage", "Make, audit and size storage accounts."),
+    "rbac": Lazy("ai4infra.cli.rbac:rbac", "Give roles, list and remove them, wait for them."),
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
     "completion": Lazy(
         "ai4infra.cli.completion:completion", "Print the shell's completion script."
@@ -33,6 +35,7 @@ EXAMPLES = """
 ai4infra --sandbox recon --region eastus2
 ai4infra recon --region eastus2 --need 8xStandard_ND96asr_v4
 ai4infra quota list --region eastus2 -o json
+ai4infra storage create --dry-run
 """
 
 

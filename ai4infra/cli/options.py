@@ -75,8 +75,8 @@ class Group(click.Group):
         self.lazy = lazy or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, in the order of their table."""
-        return [*self.lazy, *(name for name in self.commands if name not in self.lazy)]
+        """Return the names of all commands: its own, then the lazy ones, as they are written."""
+        return [*(name for name in self.commands if name not in self.lazy), *self.lazy]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command; None when there is none of this name."""
@@ -254,3 +254,10 @@ def listed(ctx: click.Context, param: click.Parameter, values: Iterable[str]) ->
     if not all(found):
         raise click.BadParameter("it is empty", ctx, param)
     return tuple(part for parts in found for part in parts)
+
+
+def filled(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the value of an option that may be left out, but not be empty; a callback."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty", ctx, param)
+    return value

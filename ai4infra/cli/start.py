@@ -53,5 +53,14 @@ def _check_sandbox(options: Options) -> None:
             )
 
 
+def offline(options: Options) -> Output:
+    """Return where to print, for a command that asks nobody."""
+    import os
+
+    from ai4infra.settings import resolve
+
+    return Output(options, default_format=resolve({}, os.environ).output)
+
+
 def _trace(text: str) -> None:
     click.echo(text, err=True)
