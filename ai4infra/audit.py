@@ -14,8 +14,8 @@ import msgspec
 
 from ai4infra import limits, roles
 from ai4infra.arm import group_of, is_at_or_above, name_of, subscription_of
-from ai4infra.classification import NETWORK_ORDER, Level, less_isolated, levels, recorded
 from ai4infra.classification import TAG as CLASSIFICATION_TAG
+from ai4infra.classification import Level, less_isolated, levels, recorded
 from ai4infra.lifecycle import DEFAULT_RETENTION, describe
 from ai4infra.limits import TIBYTE
 from ai4infra.model import (
@@ -53,9 +53,16 @@ MENDABLE: Final = frozenset(
 CHECKPOINT_WORDS: Final = ("checkpoint", "ckpt")
 """A container is for checkpoints when its name has one of them in it."""
 STORAGE_TYPE: Final = "microsoft.storage/storageaccounts"
-THROUGHPUT_METRICS: Final = frozenset(
-    {"egress", "ingress", "transactions", "successe2elatency", "successserverlatency"}
-)
+ALERTS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "availability": (("Availability",), "avg Availability < 99.9"),
+    "throughput": (
+        ("Transactions", "Egress", "Ingress", "SuccessE2ELatency", "SuccessServerLatency"),
+        "total Transactions > 0 where ResponseType includes ServerBusyError"
+        " or ClientAccountBandwidthThrottlingError or ClientAccountRequestThrottlingError",
+    ),
+}
+"""Kind of alert to the metrics that are such, and the condition that is proposed.
+https://learn.microsoft.com/azure/storage/blobs/monitor-blob-storage-reference"""
 _NAMES_SHOWN: Final = 4
 
 
@@ -202,7 +209,7 @@ def _network(look: AuditLook) -> Iterator[Finding]:
     found, level = network_of(account), _level(look)
     minimum = level.network if level else "restricted"
     holds = not less_isolated(found, minimum)
-    wanted = f"{level.name} data: {minimum}" if level else "not open, or a classification for it"
+    wanted = f"{level.name} data: {minimum}" if level else "not open, unless classified so"
     fix = {
         "restricted": _az_update(account, "--default-action", "Deny", "--bypass", "AzureServices"),
         "private": _az_update(account, "--public-network-access", "Disabled"),
@@ -210,7 +217,7 @@ def _network(look: AuditLook) -> Iterator[Finding]:
     yield _finding(
         look,
         "publicNetworkAccess",
-        wanted if minimum == NETWORK_ORDER[0] else f"{wanted} or more isolated",
+        f"{wanted} or more isolated" if level and minimum == "restricted" else wanted,
         holds,
         f"{found}: {_network_evidence(account)}",
         fix=fix.get(minimum),
@@ -436,28 +443,21 @@ def _growth(look: AuditLook) -> Iterator[Finding]:
 
 
 def _alerts(look: AuditLook) -> Iterator[Finding]:
-    kinds = {
-        "availability alert": (frozenset({"availability"}), "avg Availability < 99.9"),
-        "throughput alert": (
-            THROUGHPUT_METRICS,
-            "total Transactions > 0 where ResponseType includes ServerBusyError"
-            " ClientAccountBandwidthThrottlingError ClientAccountRequestThrottlingError",
-        ),
-    }
-    for check, (metrics, condition) in kinds.items():
-        wanted = f"an enabled metric alert on {', '.join(sorted(metrics))}"
+    for kind, (metrics, condition) in ALERTS.items():
+        check, wanted = f"{kind} alert", f"one that is on, of {', '.join(metrics)}"
         if look.alerts is None:
             yield _unread(look, check, wanted, "alerts")
             continue
         found = [a for a in look.alerts if _watches(a, look.account, metrics)]
         evidence = _words(a.name for a in found) or "none"
-        fix = _alert_fix(look.account, check.split()[0], condition)
+        fix = _alert_fix(look.account, kind, condition)
         yield _finding(look, check, wanted, bool(found), evidence, fix=fix)
 
 
-def _watches(alert: MetricAlert, account: StorageAccount, metrics: frozenset[str]) -> bool:
-    measured = {metric.casefold() for metric in alert.metrics}
-    return alert.enabled and bool(measured & metrics) and _in_scope(alert, account)
+def _watches(alert: MetricAlert, account: StorageAccount, metrics: Iterable[str]) -> bool:
+    known = {metric.casefold() for metric in metrics}
+    is_one = any(metric.casefold() in known for metric in alert.metrics)
+    return alert.enabled and is_one and _in_scope(alert, account)
 
 
 def _in_scope(alert: MetricAlert, account: StorageAccount) -> bool:

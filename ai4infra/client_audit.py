@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ai4infra.arm import group_of, name_of, subscription_of
-from ai4infra.cloud import locks, monitor, rbac, storage
 from ai4infra.cloud.fanout import Outcome, fan_out
 from ai4infra.cloud.session import Session
 from ai4infra.errors import SignInError
@@ -85,6 +84,8 @@ class AuditMethods:
     def _looks(
         self, subscription_id: str, accounts: Sequence[StorageAccount]
     ) -> Iterator[AuditLook]:
+        from ai4infra.cloud import monitor
+
         jobs = {_Job(a.id, part): job for a in accounts for part, job in self._jobs(a).items()}
         alerts = _Job(None, ALERTS)
         jobs[alerts] = partial(monitor.metric_alerts, self.session, subscription_id)
@@ -98,6 +99,8 @@ class AuditMethods:
 
     def _jobs(self, account: StorageAccount) -> dict[str, Callable[[], Any]]:
         """Return the reading of every part of an account."""
+        from ai4infra.cloud import locks, monitor, rbac, storage
+
         session, id_ = self.session, account.id
         where = (subscription_of(id_) or "", name_of(group_of(id_) or ""))
         return {

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ai4infra import arm, gpus, lifecycle, limits, sizing
-from ai4infra.cloud import rbac, storage
+from ai4infra import arm, lifecycle
 from ai4infra.cloud.session import Session
 from ai4infra.errors import NotFoundError, UsageError
 from ai4infra.ids import unknown_name
@@ -24,7 +23,6 @@ from ai4infra.model import (
     Subscription,
 )
 from ai4infra.settings import Settings
-from ai4infra.storage_checks import check_wanted, is_premium, parse_sku
 from ai4infra.storage_names import (
     account_scope,
     check_account_name,
@@ -115,6 +113,10 @@ class StorageMethods:
         ``CONTAINER[/PREFIX]=COOL:DELETE``. Raises UsageError, before anything is sent, for what no
         account can be.
         """
+        # Only here and below: most commands have nothing to do with storage, and start faster.
+        from ai4infra.sizing import parse_bytes
+        from ai4infra.storage_checks import check_wanted, parse_sku
+
         where = group or self.settings.group or DEFAULT_GROUP
         draft = StorageWanted(
             subscription_id="",
@@ -144,7 +146,7 @@ class StorageMethods:
             register=register,
             storage_suffix=self.session.cloud.storage_suffix or "core.windows.net",
             price_per_gib_month=_price(parse_sku(sku, premium=premium)),
-            expected_gib=sizing.parse_bytes(expect) / 2**30 if expect else None,
+            expected_gib=parse_bytes(expect) / 2**30 if expect else None,
         )
         check_wanted(draft)
         asked = _asked(readers, contributors, owners, access, grant_me=grant_me)
@@ -207,6 +209,8 @@ class StorageMethods:
         self, group: str | None = None, *, subscription: str | None = None
     ) -> tuple[StorageAccount, ...]:
         """Return the storage accounts of a subscription, or of one of its groups, by name."""
+        from ai4infra.cloud import storage
+
         if group is not None:
             check_group_name(group)
         return storage.accounts(self.session, self.subscription(subscription).id, group)
@@ -219,6 +223,8 @@ class StorageMethods:
         Raises UsageError for what cannot be a name, NotFoundError, with close names, where there
         is no such account.
         """
+        from ai4infra.cloud import storage
+
         check_account_name(name)
         chosen = self.subscription(subscription)
         if group is not None:
@@ -316,6 +322,7 @@ class StorageMethods:
         ``below``, and only of one WHO with ``to``.
         """
         from ai4infra import provision
+        from ai4infra.cloud import rbac
 
         whos = _parsed(to) if to else []
         scope = parse_scope(on).id if on else None
@@ -392,6 +399,9 @@ def _asked(
 
 def _price(sku: str | None) -> float | None:
     """Return the list price of a GiB for a month; None where it is not known: only LRS is."""
+    from ai4infra import limits
+    from ai4infra.storage_checks import is_premium
+
     if sku is not None and not sku.endswith("_LRS"):
         return None
     return limits.price("blob_premium" if is_premium(sku) else "blob_hot").usd_per_gib_month
@@ -410,6 +420,9 @@ def _lifecycles(
 
 def _growth(wanted: StorageWanted, expect: str | None, vms: str | None) -> tuple[str, ...]:
     """Say what gives way when the data grows, or is read by so many VMs."""
+    from ai4infra import gpus, sizing
+    from ai4infra.storage_checks import is_premium
+
     fleet = sizing.parse_vms(vms) if vms else None
     facts: Any = gpus.facts(fleet.size) if fleet else None
     return sizing.growth_warnings(

@@ -271,6 +271,7 @@ def test_a_role_is_planned_applied_and_awaited() -> None:
     endpoints = {"blob": "https://datasets.blob.core.windows.net/"}
     row = {"id": ACCOUNT, "name": "datasets", "properties": {"primaryEndpoints": endpoints}}
     script.on("storageAccounts/datasets[?]", answer(200, row))
+    script.on("default/containers", listed({"id": "/c", "name": "data"}))
     script.on("blob.core", answer(200, "<x/>"))
     az = azure(script)
     plan = az.plan_assign("storage blob data reader", "me", f"{ACCOUNT}/")

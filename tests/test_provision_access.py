@@ -38,6 +38,7 @@ def held(role: str = READER, by: str = OID, scope: str = ACCOUNT) -> dict[str, A
 def azure(*assignments: dict[str, Any], tags: dict[str, str] | None = None) -> Script:
     script = Script().on("GET .*roleAssignments", listed(*assignments))
     script.on("GET .*/locks", listed())
+    script.on("GET .*/blobServices/default/containers", listed({"id": "/c", "name": "data"}))
     custom = {"name": CUSTOM, "properties": {"roleName": "Trainer", "type": "CustomRole"}}
     script.on("roleDefinitions.*Trainer", listed(custom))
     script.on("roleDefinitions", listed())
@@ -259,6 +260,20 @@ def test_a_role_on_a_container_is_tried_there() -> None:
     script = azure(held(scope=GROUP))
     waited(script, OK, on=CONTAINER)
     assert "/runs?restype=container&comp=list" in script.urls[-1]
+
+
+def test_a_role_on_the_account_is_tried_on_one_of_its_containers() -> None:
+    script = azure(held())
+    waited(script, OK)
+    assert "/data?restype=container&comp=list" in script.urls[-1]
+
+
+def test_a_role_on_an_account_without_containers_cannot_be_tried() -> None:
+    script = Script().on("GET .*/blobServices/default/containers", listed())
+    script.replies += azure(held()).replies
+    found = waited(script, OK)
+    assert found.works is None
+    assert "no container to try" in found.message
 
 
 def test_a_role_that_never_works_ends_at_the_limit_with_the_reason() -> None:

@@ -133,13 +133,15 @@ def receipt_page(receipt: Receipt, more: Extra) -> Page:
     parts = {"findings": receipt.findings, "next_commands": receipt.next_commands, **more}
     lines = list(parts.pop("lines", ()))
     title = "Next:" if receipt.complete else "To finish what is open:"
-    below = [*lines, *_next(title, parts["next_commands"])]
-    return _steps_page("receipt", receipt.results, below, **parts)
+    commands = parts["next_commands"]
+    following = [title, *(f"  {c}" for c in commands)] if commands else []
+    return _steps_page("receipt", receipt.results, [lines, following], **parts)
 
 
 def _steps_page(
-    kind: str, results: Sequence[StepResult], below: Sequence[str], **more: Any
+    kind: str, results: Sequence[StepResult], blocks: Sequence[Sequence[str]], **more: Any
 ) -> Page:
+    """Return the page of some steps; below them their remarks, then blocks of lines."""
     from ai4infra.cli.rows import StepRow
     from ai4infra.render import Column, Page, document
 
@@ -154,7 +156,7 @@ def _steps_page(
             Column("What", lambda r: f"{r.kind}: {r.name}"),
             Column("Change", lambda r: r.detail),
         ],
-        below=[*_remarks(rows), *below],
+        below=_apart([list(_remarks(rows)), *blocks]),
         tone=_step_tone,
     )
 
@@ -171,11 +173,10 @@ def _remarks(rows: Iterable[StepRow]) -> Iterator[str]:
 _PLAIN = frozenset({"Written.", "Changed.", "Deleted.", "It is there.", "Its rules are there."})
 
 
-def _next(title: str, commands: Sequence[str]) -> Iterator[str]:
-    if commands:
-        yield ""
-        yield title
-        yield from (f"  {command}" for command in commands)
+def _apart(blocks: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of all blocks, with a blank line between two."""
+    filled = [block for block in blocks if block]
+    return [line for block in filled for line in ("", *block)][1:]
 
 
 def _step_tone(row: Any) -> Tone | None:

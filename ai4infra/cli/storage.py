@@ -385,9 +385,8 @@ def _receipt_parts(az: Azure, receipt: Receipt, plan: Any) -> dict[str, Any]:
         "containers": [r.step.resource_id for r in receipt.results if r.step.kind == "container"],
         "next_commands": next_commands,
         "lines": [
-            "",
-            f"Account   {account['id']}",
-            *(f"{f'Endpoint ({kind})':<10}  {url}" for kind, url in account["endpoints"].items()),
+            f"Account {account['id']}",
+            *(f"  {kind}: {url}" for kind, url in account["endpoints"].items()),
         ],
     }
 

@@ -71,16 +71,15 @@ def explained(error: Ai4infraError, what: str) -> Ai4infraError:
     )
 
 
-def probe(session: Session, endpoint: str, container: str | None = None) -> None:
-    """Read one row of a list with our own identity: of a container's blobs, or of containers.
+def probe(session: Session, endpoint: str, container: str) -> None:
+    """Read one row of the list of a container's blobs with our own identity.
 
-    Changes nothing and returns nothing; raises what the service refuses it with, explained.
+    That takes a data role; the list of containers does not. Changes nothing and returns nothing;
+    raises what the service refuses it with, explained.
     """
-    where = f"{endpoint.rstrip('/')}/"
-    what = f"Cannot read {where}{container or ''}"
-    query = "comp=list&maxresults=1"
-    url = f"{where}{container}?restype=container&{query}" if container else f"{where}?{query}"
+    where = f"{endpoint.rstrip('/')}/{container}"
+    what = f"Cannot read {where}"
     try:
-        session.get_blob(url, what=what)
+        session.get_blob(f"{where}?restype=container&comp=list&maxresults=1", what=what)
     except Ai4infraError as error:
         raise explained(error, what) from error

@@ -321,6 +321,17 @@ def containers(session: Session, account_id: str) -> tuple[Container, ...]:
     )
 
 
+def first_container(session: Session, account_id: str) -> str | None:
+    """Return the name of one container of an account; None where it has none."""
+    what = f"Cannot list the containers of {_name(account_id)}"
+    path = f"{account_id}/blobServices/default/containers"
+    params = {"$maxpagesize": "1"}
+    for page in session.pages(path, API_VERSION, params=params, what=what):
+        for row in decode_rows(page, _Container, what)[0]:
+            return row.name
+    return None
+
+
 def lifecycle_rules(session: Session, account_id: str) -> tuple[LifecycleRule, ...]:
     """Return the rules of an account's lifecycle policy; none where there is no policy."""
     what = f"Cannot read the lifecycle policy of {_name(account_id)}"

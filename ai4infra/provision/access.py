@@ -429,6 +429,8 @@ class _Waiting:
     def until_it_works(self) -> RoleWait:
         """Try until it works or the time is over."""
         endpoint, container = self._target()
+        if container is None:
+            return self.result(None, "It is assigned, but there is no container to try it on.")
         wait, longest = PROBE_SECONDS
         while True:
             refused = self._probe(endpoint, container)
@@ -444,7 +446,7 @@ class _Waiting:
             wait = min(wait * 1.5, longest)
 
     def _target(self) -> tuple[str, str | None]:
-        """Return the account's blob endpoint, and the container that the scope is."""
+        """Return the account's blob endpoint and the container to try, the scope or any."""
         where = _account_of(self._scope)
         if where is None:
             raise UsageError(f"{self._scope.id} lies in no storage account.")
@@ -452,9 +454,11 @@ class _Waiting:
         endpoint = account.endpoints.get("blob")
         if endpoint is None:
             raise NotFoundError(f"The account {account.name} has no blob endpoint.")
-        return endpoint, self._scope.names[-1] if len(self._scope.names) > 1 else None
+        if len(self._scope.names) > 1:
+            return endpoint, self._scope.names[-1]
+        return endpoint, storage.first_container(self._session, account.id)
 
-    def _probe(self, endpoint: str, container: str | None) -> Ai4infraError | None:
+    def _probe(self, endpoint: str, container: str) -> Ai4infraError | None:
         """Return the refusal that may pass, None when it works; raise any other error."""
         try:
             blobs.probe(self._session, endpoint, container)

@@ -282,7 +282,11 @@ def put_account(step: Step, run: Run) -> StepResult:
         raise
 
 
-_TAKEN = ("storageaccountalreadytaken", "storageaccountalreadyexists")
+_TAKEN = (
+    "storageaccountalreadytaken",
+    "storageaccountalreadyexists",
+    "storageaccountinanotherresourcegroup",
+)
 
 
 def _whose(step: Step, run: Run, error: ConflictError) -> str | None:

@@ -1,7 +1,7 @@
 """The data plane of the accounts: who may do what, answered as the blob service does.
 
-In process it knows the calls that tell whether a grant works: listing a container, and asking for
-its properties. What else is allowed is passed on where Azurite stands behind the accounts.
+In process it knows the calls that tell whether a grant works: lists of containers and of blobs, and
+properties of a container. What else is allowed goes on to Azurite, where it stands behind.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from xml.sax.saxutils import escape
 
 from ai4infra.sandbox.app import Service
 from ai4infra.sandbox.authorization import allows
-from ai4infra.sandbox.blobs import container_of
+from ai4infra.sandbox.blobs import CONTAINER_KIND, container_of
 from ai4infra.sandbox.messages import Request, Response
 from ai4infra.sandbox.storage import account_named
 from ai4infra.sandbox.tokens import claims_of
+from ai4infra.sandbox.tracked import rows
 from ai4infra.sandbox.world import World
 
 service = Service("data", open=True)
@@ -203,26 +204,41 @@ def _answered(world: World, request: Request, target: Target, account: Row) -> R
     creates = request.method == "PUT" and request.query.get("restype") == "container"
     if target.container and not creates and container_of(world, account, target.container) is None:
         return failure(request, 404, "ContainerNotFound", "The specified container does not exist.")
-    return _probe(request, target) if _is_probe(request, target) else _unknown(request, target)
+    if _is_probe(request, target):
+        return _probe(world, request, target, account)
+    return _unknown(request, target)
 
 
 def _is_probe(request: Request, target: Target) -> bool:
-    """Tell listing a container and asking for its properties from everything else."""
-    of_container = target.container and not target.blob
+    """Tell the lists of blobs and of containers, and properties, from everything else."""
     reads = request.method in ("GET", "HEAD") and request.query.get("comp", "list") == "list"
-    return bool(of_container) and reads and request.query.get("restype") == "container"
+    if target.container:
+        return reads and not target.blob and request.query.get("restype") == "container"
+    return reads and "comp" in request.query and "restype" not in request.query
 
 
-def _probe(request: Request, target: Target) -> Response:
-    body = b""
+def _probe(world: World, request: Request, target: Target, account: Row) -> Response:
+    body = ""
     if request.query.get("comp") == "list" and request.method == "GET":
-        name = escape(target.container)
+        named = f' ContainerName="{escape(target.container)}"' if target.container else ""
+        found = (
+            "<Blobs /><NextMarker />" if target.container else _containers(world, request, account)
+        )
         body = (
             '<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint='
-            f'"https://{target.account}.blob.core.windows.net/" ContainerName="{name}">'
-            "<Blobs /><NextMarker /></EnumerationResults>"
-        ).encode()
-    return Allowed(200, body, _headers(request), target)
+            f'"https://{target.account}.blob.core.windows.net/"{named}>{found}'
+            "</EnumerationResults>"
+        )
+    return Allowed(200, body.encode(), _headers(request), target)
+
+
+def _containers(world: World, request: Request, account: Row) -> str:
+    """Return the list of an account's containers, as far as ``maxresults`` goes."""
+    names = sorted(row["name"] for row in rows(world, account["id"], CONTAINER_KIND))
+    count = int(request.query.get("maxresults", len(names)))
+    shown = "".join(f"<Container><Name>{name}</Name></Container>" for name in names[:count])
+    following = names[count : count + 1]
+    return f"<Containers>{shown}</Containers><NextMarker>{''.join(following)}</NextMarker>"
 
 
 def _unknown(request: Request, target: Target) -> Response:

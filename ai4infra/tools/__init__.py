@@ -1,1 +1,1 @@
-"""This machine: the programs that are started on it, and the files that they work on."""
+"""This machine: the only package that starts other programs, and looks at local files."""

@@ -152,7 +152,7 @@ def test_what_cannot_be_assigned_ends_with_2_and_the_rule(
 
 @pytest.mark.parametrize(
     ("who", "scope"),
-    [("vm:rg-none/node", ACCOUNT), ("me", f"{ACCOUNT}x"), ("identity:rg-none/id", ACCOUNT)],
+    [("vm:rg-none/node", ACCOUNT), ("me", f"{ACCOUNT}x"), ("vmss:rg-none/nodes", ACCOUNT)],
 )
 def test_who_or_what_does_not_exist_ends_with_3(made: Any, who: str, scope: str) -> None:
     shown = made("rbac", "assign", READER, "--to", who, "--on", scope)

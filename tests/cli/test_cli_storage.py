@@ -147,7 +147,7 @@ def test_growth_and_hungry_gpus_are_warned_of(run: Any) -> None:
     shown = run(*CREATE, *words)
     assert shown.code == 0
     assert "WARNING: 10 times 1 PB is 10 PB" in shown.stderr
-    assert "of the account" in shown.stderr
+    assert "times the account egress" in shown.stderr
 
 
 def test_an_immutable_difference_refuses_and_names_it(run: Any) -> None:
@@ -243,7 +243,7 @@ def test_what_cannot_be_is_refused_with_the_rule_and_nothing_is_made(
     assert accounts(run) == []
 
 
-@pytest.mark.parametrize("who", ["vm:rg-none/node", "identity:rg-none/id"])
+@pytest.mark.parametrize("who", ["vm:rg-none/node", "vmss:rg-none/nodes"])
 def test_who_does_not_exist_is_not_found(run: Any, who: str) -> None:
     shown = run(*CREATE, "--reader", who, "--yes")
     assert (shown.code, shown.stdout) == (3, "")

@@ -19,9 +19,9 @@ def refused(code: str, status: int = 403) -> Any:
     return answer(status, xml, x_ms_error_code=code, content_type="application/xml")
 
 
-def probe_of(script: Script, endpoint: str = HOST, container: str | None = None) -> Tokens:
+def probe_of(script: Script) -> Tokens:
     tokens = Tokens()
-    blobs.probe(script.session(credential=tokens), endpoint, container)
+    blobs.probe(script.session(credential=tokens), HOST, "runs")
     return tokens
 
 
@@ -32,17 +32,10 @@ def test_the_service_gets_a_token_for_storage_and_never_the_one_for_arm() -> Non
     assert script.tokens == ["Bearer token-1"]
 
 
-@pytest.mark.parametrize(
-    ("container", "asked"),
-    [
-        (None, f"{HOST}?comp=list&maxresults=1"),
-        ("runs", f"{HOST}runs?restype=container&comp=list&maxresults=1"),
-    ],
-)
-def test_the_question_is_a_list_of_one_row(container, asked) -> None:
+def test_the_question_is_one_row_of_a_containers_blobs() -> None:
     script = Script().on("GET", answer(200, "<EnumerationResults/>"))
-    probe_of(script, container=container)
-    assert script.urls == [asked]
+    probe_of(script)
+    assert script.urls == [f"{HOST}runs?restype=container&comp=list&maxresults=1"]
     assert script.requests[0].headers["x-ms-version"]
 
 
@@ -59,16 +52,16 @@ def test_the_question_is_a_list_of_one_row(container, asked) -> None:
 def test_no_token_goes_to_a_host_that_is_no_blob_service(endpoint) -> None:
     script, tokens = Script(), Tokens()
     with pytest.raises(ServiceError, match="is no blob service"):
-        blobs.probe(script.session(credential=tokens), endpoint)
+        blobs.probe(script.session(credential=tokens), endpoint, "runs")
     assert (script.requests, tokens.asked) == ([], [])
 
 
 def test_another_cloud_has_other_hosts() -> None:
     script = Script().on("GET", answer(200, ""))
     session = script.session(cloud=CHINA)
-    blobs.probe(session, "https://datasets.blob.core.chinacloudapi.cn")
+    blobs.probe(session, "https://datasets.blob.core.chinacloudapi.cn", "runs")
     with pytest.raises(ServiceError):
-        blobs.probe(session, HOST)
+        blobs.probe(session, HOST, "runs")
 
 
 def test_a_cloud_whose_storage_is_unknown_has_no_blob_service() -> None:
@@ -76,7 +69,7 @@ def test_a_cloud_whose_storage_is_unknown_has_no_blob_service() -> None:
         name="c", arm="https://a", scope="s", authority=None, storage_suffix=None, prices=None
     )
     with pytest.raises(ServiceError):
-        blobs.probe(Script().session(cloud=cloud), HOST)
+        blobs.probe(Script().session(cloud=cloud), HOST, "runs")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +95,7 @@ def test_a_403_is_explained_by_its_code(code, kind, said, passes) -> None:
 def test_any_other_error_stays_as_it_is() -> None:
     script = Script().on("GET", refused("ContainerNotFound", 404))
     with pytest.raises(NotFoundError) as caught:
-        probe_of(script, container="runs")
+        probe_of(script)
     assert blobs.refusal(caught.value) is None
     assert caught.value.code == "ContainerNotFound"
 
