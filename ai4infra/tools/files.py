@@ -18,6 +18,8 @@ from ai4infra.transfer.preflight import (
     path_problem,
 )
 
+_EFFECTIVE = os.access in os.supports_effective_ids
+
 
 class _Names:
     """Counts names of one kind and keeps the first few."""
@@ -46,7 +48,9 @@ class _Survey:
         self._hns = hns
         self._prefix_length = len(prefix) + 1 if prefix else 0
         self._prefix_segments = prefix.count("/") + 1 if prefix else 0
-        self._is_root = os.geteuid() == 0
+        self._user = os.geteuid()
+        self._groups = {os.getegid(), *os.getgroups()}
+        self._is_root = self._user == 0
         self.files = 0
         self.size = 0
         self._folders_followed: set[str] = set()
@@ -160,8 +164,18 @@ class _Survey:
         self.files += 1
         self.size += status.st_size
         self._check_name(part, prefix, depth)
-        if not (self._is_root or os.access(path, os.R_OK)):
+        if not (self._is_root or self._may_read(status, path)):
             self.unreadable.add(prefix + part)
+
+    def _may_read(self, status: os.stat_result, path: str) -> bool:
+        """Look at the mode, which costs nothing; ask the system only where it says no."""
+        if status.st_uid == self._user:
+            granted = status.st_mode & stat.S_IRUSR
+        elif status.st_gid in self._groups:
+            granted = status.st_mode & stat.S_IRGRP
+        else:
+            granted = status.st_mode & stat.S_IROTH
+        return bool(granted) or os.access(path, os.R_OK, effective_ids=_EFFECTIVE)
 
     def _check_name(self, part: str, prefix: str, depth: int) -> None:
         problem = part_problem(part) or path_problem(
@@ -261,7 +275,9 @@ def disk_of(path: Path, *, used_as: str) -> Disk | None:
 def _writable(path: Path) -> bool:
     for folder in (path, *path.absolute().parents):
         if folder.exists():
-            return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+            return folder.is_dir() and os.access(
+                folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE
+            )
     return False
 
 
