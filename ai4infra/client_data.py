@@ -51,7 +51,13 @@ from ai4infra.transfer.preflight import (
 from ai4infra.transfer.progress import Meter, Progress
 from ai4infra.transfer.schedule import Cap, is_capped, next_change
 from ai4infra.transfer.stream import Listed, Transcript, Transfer
-from ai4infra.transfer.verify import Entry, Verification, compare, some
+from ai4infra.transfer.verify import (
+    Entry,
+    Verification,
+    compare,
+    some,
+    verification_sentence,
+)
 
 if TYPE_CHECKING:
     from ai4infra.tools.azcopy import Stop
@@ -618,10 +624,13 @@ class _Resuming:
                 f"The job used a SAS for {shown}, which is not stored.",
                 hint=f"Give the URL with its SAS again: {option} URL --allow-sas.",
             )
-        if given is not None:
-            return given
         is_local = job.from_to.startswith("Local") if which == 0 else job.from_to.endswith("Local")
-        return endpoints.parse_place(shown, lambda path: is_local)
+        place = endpoints.parse_place(shown, lambda path: is_local)
+        return structs.replace(
+            place,
+            endpoint=(job.source_endpoint, job.target_endpoint)[which],
+            sas=given.sas if given else None,
+        )
 
 
 def _needs_login(job: Job) -> bool:
@@ -785,6 +794,8 @@ class _Copying:
             cap=plan.preview.cap,
             sources_sas=plan.source.sas is not None,
             targets_sas=plan.target.sas is not None,
+            source_endpoint=plan.source.endpoint,
+            target_endpoint=plan.target.endpoint,
             trusted=plan.trusted,
             links=plan.options.links,
             empty_folders=plan.options.empty_folders,
@@ -797,11 +808,7 @@ class _Copying:
         counters = transcript.counters
         outcome = self._judged(transcript)
         failures = self._failures(transcript)
-        verification = self._verified(outcome)
-        if verification is not None and not verification.passed and outcome.state == "ok":
-            outcome = Outcome(
-                state="partial", reason="AzCopy copied everything, but the two sides differ."
-            )
+        outcome, verification = self._verified(outcome)
         self._close_record(transcript, outcome)
         done = counters.bytes_done if counters else None
         return CopyReceipt(
@@ -881,16 +888,27 @@ class _Copying:
         )
         self._plan.work.write(self._job)
 
-    def _verified(self, outcome: Outcome) -> Verification | None:
-        plan = self._plan
-        if not plan.options.verify or self._stop is not None or outcome.state == "failed":
-            return None
+    def _verified(self, outcome: Outcome) -> tuple[Outcome, Verification | None]:
+        """Verify where that was asked for; what differs, or cannot be told, is no success."""
+        if not self._plan.options.verify or self._stop is not None or outcome.state == "failed":
+            return outcome, None
         self._say("listing both sides")
+        try:
+            found = self._compared()
+        except (Ai4infraError, OSError) as error:
+            reason = f"{outcome.reason} They could not be verified: {error}"
+            return Outcome(state="partial", reason=reason), None
+        if found.passed or outcome.state != "ok":
+            return outcome, found
+        reason = f"AzCopy copied everything, but: {verification_sentence(found)}"
+        return Outcome(state="partial", reason=reason), found
+
+    def _compared(self) -> Verification:
         return compare(
-            self._entries(plan.source),
-            self._entries(plan.target),
-            from_to=plan.preview.direction,
-            put_md5=plan.options.put_md5,
+            self._entries(self._plan.source),
+            self._entries(self._plan.target),
+            from_to=self._plan.preview.direction,
+            put_md5=self._plan.options.put_md5,
         )
 
     def _entries(self, place: Place) -> dict[str, Entry]:

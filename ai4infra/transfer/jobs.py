@@ -40,6 +40,9 @@ class Job(Record, frozen=True):
     sources_sas: bool = False
     """A SAS was used for the source, which a resume needs again."""
     targets_sas: bool = False
+    source_endpoint: str | None = None
+    """Of its blob service; None for a local path."""
+    target_endpoint: str | None = None
     trusted: tuple[str, ...] = ()
     """Hosts beyond Azure's own that Resource Manager named as blob endpoints."""
     links: str | None = None
