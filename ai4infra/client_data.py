@@ -365,7 +365,7 @@ class _Planning:
     def _check_target(self, known: _Known) -> None:
         place, account = known
         try:
-            next(azcopy.list_blobs(self._tool, place, self._env, trusted=self._trusted), None)
+            next(self._list(place), None)
         except Ai4infraError as error:
             raise _explained(error, place, account, WRITER) from error
         if account is None or place.sas is not None:
@@ -436,9 +436,18 @@ class _Planning:
     def _listed(self, known: _Known) -> Iterator[Listed]:
         place, account = known
         try:
-            yield from azcopy.list_blobs(self._tool, place, self._env, trusted=self._trusted)
+            yield from self._list(place)
         except Ai4infraError as error:
             raise _explained(error, place, account, READER) from error
+
+    def _list(self, place: Place) -> Iterator[Listed]:
+        return azcopy.list_blobs(
+            self._tool,
+            place,
+            self._env,
+            trusted=self._trusted,
+            silence_seconds=min(azcopy.SILENCE_SECONDS, self._options.stall_seconds),
+        )
 
     def _named(self, source: Place, target: Place, tree: Tree) -> tuple[Place, Place]:
         """Put the name of a single file below the target, which is always a folder."""
@@ -469,7 +478,7 @@ class _Planning:
         if target.is_local:
             yield from self._local_conflicts(source, target, tree)
             return
-        there = azcopy.list_blobs(self._tool, target, self._env, trusted=self._trusted)
+        there = self._list(target)
         if tree.is_file:
             yield from (target.path for each in there if not each.path)
         elif source.is_local:

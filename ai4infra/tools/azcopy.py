@@ -17,7 +17,7 @@ from typing import IO, Literal
 
 import platformdirs
 
-from ai4infra.errors import Ai4infraError, NotFoundError
+from ai4infra.errors import Ai4infraError, NetworkError, NotFoundError
 from ai4infra.model import Record
 from ai4infra.tools.work import Work
 from ai4infra.transfer.endpoints import Place, is_public_host
@@ -42,6 +42,8 @@ VERSION_SECONDS = 30
 STOP_SECONDS = 60.0
 """AzCopy ends what is on its way first; after this it is killed, and can be resumed as well."""
 STALL_SECONDS = 900.0
+SILENCE_SECONDS = 60.0
+"""AzCopy tries to list for a quarter of an hour where nobody answers."""
 _TICK_SECONDS = 0.25
 _LIBRARY = "libsecret"
 # Whoever signs in, and where plans go, is for us to say; what tunes AzCopy stays the user's.
@@ -406,11 +408,17 @@ def _heard_all(
 
 
 def list_blobs(
-    tool: Tool, place: Place, env: Mapping[str, str], *, trusted: Sequence[str] = ()
+    tool: Tool,
+    place: Place,
+    env: Mapping[str, str],
+    *,
+    trusted: Sequence[str] = (),
+    silence_seconds: float = SILENCE_SECONDS,
 ) -> Iterator[Listed]:
     """Yield every blob below a place; one with an empty path is the place itself.
 
-    Raises an error with the service's code when the listing fails, at any time.
+    Raises an error with the service's code when the listing fails, at any time, and NetworkError
+    when nothing comes for so long.
     """
     arguments = [
         "list",
@@ -420,8 +428,15 @@ def list_blobs(
         *trust_options(trusted),
     ]
     errors: list[str] = []
+    silent = 0.0
     with Running(tool, arguments, env) as running:
         for envelope in running.envelopes():
+            silent = silent + _TICK_SECONDS if envelope is None else 0.0
+            if silent >= silence_seconds:
+                raise NetworkError(
+                    f"{place.host} does not answer: AzCopy heard nothing for {silent:.0f} s.",
+                    hint="Look at the network, the proxy, and the account's firewall.",
+                )
             if envelope is None:
                 continue
             if envelope.kind == "ListObject":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support_azcopy import JOB, counters, program, saying
 
-from ai4infra.errors import Ai4infraError, NotFoundError
+from ai4infra.errors import Ai4infraError, NetworkError, NotFoundError
 from ai4infra.tools.azcopy import (
     Login,
     Tool,
@@ -321,6 +321,14 @@ def test_a_listing_that_fails_raises_the_services_code_and_no_secret(tmp_path: P
 def test_a_listing_that_ends_badly_without_a_word_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(Ai4infraError, match="AzCopy ended with 7"):
         list(list_blobs(tool(program(tmp_path, "sys.exit(7)")), HERE, {}))
+
+
+def test_a_listing_in_which_nothing_comes_is_given_up(tmp_path: Path) -> None:
+    path = program(tmp_path, "say('ListObject', {'Path': 'a'})\ntime.sleep(60)")
+    listing = list_blobs(tool(path), HERE, {}, silence_seconds=0.25)
+    assert next(listing).path == "a"
+    with pytest.raises(NetworkError, match=r"127\.0\.0\.1:10000 does not answer"):
+        next(listing)
 
 
 def test_tokens_are_sent_to_another_host_only_when_it_is_trusted(tmp_path: Path) -> None:

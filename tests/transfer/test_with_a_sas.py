@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
+AI4INFRA = (sys.executable, "-m", "ai4infra")
+
 
 def copy(source: object, target: object, **more: Any) -> CopyReceipt:
     with connect() as azure:
@@ -61,9 +63,7 @@ def test_the_signature_is_nowhere_in_output_files_and_errors(
     outputs = []
     for url in (good, bad):
         words = ["data", "copy", str(source), url, "--allow-sas", "--debug", "--verify"]
-        done = subprocess.run(
-            [sys.executable, "-m", "ai4infra", *words], capture_output=True, check=False
-        )
+        done = subprocess.run([*AI4INFRA, *words], capture_output=True, check=False)
         outputs.append(done.stdout + done.stderr)
         assert done.returncode == (0 if url is good else 3)
     kept = [path.read_bytes() for path in (tmp_path / "work").rglob("*") if path.is_file()]
@@ -108,7 +108,7 @@ def test_a_service_that_is_not_there_is_told_in_one_sentence(blobs: Blobs, sourc
     url = blobs.url("data/x")
     blobs.stop()
     done = subprocess.run(
-        [sys.executable, "-m", "ai4infra", "data", "copy", str(source), url, "--allow-sas"],
+        [*AI4INFRA, "data", "copy", str(source), url, "--allow-sas", "--stall-timeout", "2"],
         env={**os.environ, "AI4INFRA_OUTPUT": "json"},
         capture_output=True,
         text=True,
@@ -118,6 +118,8 @@ def test_a_service_that_is_not_there_is_told_in_one_sentence(blobs: Blobs, sourc
     assert done.stdout == ""
     errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
     assert len(errors) == 1
+    assert "127.0.0.1" in errors[0]
+    assert "does not answer" in errors[0]
     assert "Traceback" not in done.stderr
 
 
