@@ -509,6 +509,17 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+_SECTIONS = {
+    "logging": "where trouble is told",
+    "libfuse": "what the kernel remembers",
+    "file_cache": "whole files on a local disk",
+    "block_cache": "blocks of files in memory",
+    "xload": "everything, downloaded at the mount",
+    "attr_cache": "what BlobFuse2 remembers of names, sizes and dates",
+    "azstorage": "what is mounted, and who asks for it",
+}
+
+
 def _text(config: Config) -> Iterator[str]:
     source = reference().reference
     yield f"# {config.mode}: {config.reason}."
@@ -518,7 +529,7 @@ def _text(config: Config) -> Iterator[str]:
         if line.section != section:
             section = line.section
             yield ""
-            yield f"{section}:"
+            yield f"{section}:  # {_SECTIONS[section]}"
         indent = "  " if section else ""
         yield f"{indent}# {line.why}"
         yield f"{indent}{line.key}: {line.value}"
