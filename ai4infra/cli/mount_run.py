@@ -48,6 +48,7 @@ def up(options: Options, path: Path, config: Path, **given: Any) -> None:
 
     A preload is followed to its end; Ctrl-C leaves it running.
     """
+    from ai4infra.cloud.masking import mask
     from ai4infra.tools import blobfuse2
 
     out = begun(options)
@@ -56,7 +57,7 @@ def up(options: Options, path: Path, config: Path, **given: Any) -> None:
     place, file = _absolute(path), _absolute(config)
     document = _preflight(out, file, program.version, force=given["force"])
     _make_folders(place, document)
-    blobfuse2.mount(program, place, file)
+    blobfuse2.mount(program, place, file, mask=mask)
     if not given["no_wait"]:
         blobfuse2.wait_readable(place)
         _follow(out, place, document)
@@ -109,7 +110,8 @@ def _make_folders(place: Path, document: Document) -> None:
         held = any(place.iterdir()) and not os.path.ismount(place)
     except OSError as error:
         raise Ai4infraError(
-            f"{error.filename or place} cannot be used: {error.strerror}."
+            f"{error.filename or place} cannot be used: {error.strerror}.",
+            hint=f"Where a mounter died, `ai4infra mount down {place}` takes the rest away.",
         ) from error
     if held and not document.is_true("nonempty"):
         raise ConflictError(

@@ -466,7 +466,7 @@ def _storage(wanted: Wanted) -> Iterator[Line]:
     rows = {
         "type": (
             kind[0],
-            f"the account {kind[1]} namespace; private endpoints are for {_ends(wanted)}",
+            f"the account {kind[1]} namespace{_ends(wanted)}",
         ),
         "account-name": (quoted(wanted.account), "the account"),
         "container": (quoted(wanted.container), "the container"),
@@ -485,7 +485,7 @@ def _storage(wanted: Wanted) -> Iterator[Line]:
 
 
 def _ends(wanted: Wanted) -> str:
-    return "blob and dfs, both" if wanted.hns else "blob"
+    return "; private endpoints have to be for blob and for dfs" if wanted.hns else ""
 
 
 def _notes(wanted: Wanted, mode: Cache, room: _Room | None) -> Iterator[str]:

@@ -34,6 +34,8 @@ _INSTALL = (
     " https://learn.microsoft.com/azure/storage/blobs/blobfuse2-install."
 )
 
+_LOOK = "`ai4infra mount check` looks at the configuration; its log has more."
+
 Sleep = Callable[[float], None]
 
 
@@ -131,8 +133,12 @@ def working_folder(mounter: Running, configured: str = "") -> Path | None:
     return Path(homes[0]) / ".blobfuse2" if homes else None
 
 
-def mount(program: Program, mount_path: Path, config: Path) -> Ran:
+def mount(
+    program: Program, mount_path: Path, config: Path, *, mask: Callable[[str], str] = str
+) -> Ran:
     """Mount; BlobFuse2 goes to the background once it is there.
+
+    ``mask`` takes out of BlobFuse2's words what nobody may see.
 
     Raises ConflictError where something is mounted already, Ai4infraError with BlobFuse2's own
     words when it does not mount.
@@ -148,8 +154,8 @@ def mount(program: Program, mount_path: Path, config: Path) -> Ran:
     done = run(argv, timeout_seconds=MOUNT_SECONDS)
     if done.code:
         raise Ai4infraError(
-            f"BlobFuse2 does not mount {place}: {done.said or f'exit code {done.code}'}.",
-            hint="`ai4infra mount check` looks at the configuration; the log has more.",
+            f"BlobFuse2 does not mount {place}: {mask(done.said) or f'exit code {done.code}'}.",
+            hint=reference().advice(done.said + done.stdout) or _LOOK,
         )
     return done
 

@@ -414,6 +414,32 @@ def test_what_blobfuse2_says_is_the_error(real: Any, standin: StandIn, tmp_path:
     assert "hint:" in shown.stderr
 
 
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("RESPONSE 403: AuthorizationPermissionMismatch", "rbac assign"),
+        ("Status=403 Code=AuthorizationFailure", "network rule"),
+        ("config error in file_cache [temp directory not empty]", "cleanup-on-start"),
+        ("mkdir: No space left on device", "disk is full"),
+        ("something new", "mount check"),
+    ],
+)
+def test_what_can_be_done_about_a_failure_is_the_hint(
+    real: Any, standin: StandIn, tmp_path: Path, said: str, hint: str
+) -> None:
+    standin.set("refuses", f"Error: {said}\n")
+    shown = real("mount", "up", str(tmp_path / "at"), "-f", written(tmp_path, CONFIG))
+    assert shown.code == 1
+    assert hint in shown.stderr.split("hint:")[1]
+
+
+def test_a_signature_in_its_words_is_masked(real: Any, standin: StandIn, tmp_path: Path) -> None:
+    standin.set("refuses", f"GET https://a.blob.core.windows.net/c?sv=1&sig={SECRET} failed\n")
+    shown = real("mount", "up", str(tmp_path / "at"), "-f", written(tmp_path, CONFIG), "--debug")
+    assert "sig=***" in shown.stderr
+    assert SECRET not in shown.stderr
+
+
 def test_an_old_or_missing_blobfuse2_is_told_first(
     real: Any, standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -363,6 +365,20 @@ def test_each_rule_finds_what_is_wrong_and_only_that(case: Case) -> None:
     bad = [each for each in found(case.bad, case.context) if each.rule == case.rule]
     assert any(case.says in f"{each.message} {each.fix}" for each in bad), bad
     assert [each for each in found(case.good, case.context) if each.rule == case.rule] == []
+
+
+LIVE = {"cache-shared", "no-mounter", "config-unread", "mounts-overlap"}
+
+
+def test_the_page_lists_every_rule_that_has_an_example_here_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mount.md").read_text("utf-8")
+    table = page.split("| Rule | Finds |")[1].split("\n\n")[0]
+    listed = {
+        rule
+        for row in re.findall(r"^\| ([a-z][^|]*) \|", table, re.MULTILINE)
+        for rule in row.split(", ")
+    }
+    assert listed | LIVE == {case.rule for case in CASES} | LIVE
 
 
 @pytest.mark.parametrize("text", [GOOD, BLOCK, PRELOAD])
