@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
+
+import msgspec
 
 from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
 from ai4infra.model import Record
@@ -46,6 +48,19 @@ class Machine(Record, frozen=True):
             mounts=self.mounts,
             spaces=spaces(self.mounts, found, self.sizes),
         )
+
+
+def example_machine() -> Machine:
+    """Return the sandbox's machine: a Standard_ND96isr_H100_v5 as it comes."""
+    with resources.as_file(resources.files("ai4infra.data") / "machine") as folder:
+        return read_machine(folder)
+
+
+class _Extra(msgspec.Struct, frozen=True):
+    """``host.json`` of a captured machine."""
+
+    cpus: int = 1
+    sizes: dict[str, tuple[int, int]] = {}
 
 
 def this_machine() -> Machine:
@@ -93,8 +108,8 @@ def read_machine(folder: Path) -> Machine:
             devices=parse_lsblk((folder / "lsblk.json").read_text("utf-8")),
             mounts=parse_mounts((folder / "mounts").read_text("utf-8")),
             links=_pairs(folder / "links"),
-            sizes={path: (size[0], size[1]) for path, size in extra.get("sizes", {}).items()},
-            cpus=extra.get("cpus", 1),
+            sizes=extra.sizes,
+            cpus=extra.cpus,
             memory_mib=total,
             available_mib=available,
         )
@@ -103,13 +118,12 @@ def read_machine(folder: Path) -> Machine:
             f"{folder} holds no captured machine: {error.filename or folder}: {error.strerror}.",
             hint="It takes the files lsblk.json, mounts and meminfo; docs/mount.md says how.",
         ) from error
-    except (ValueError, TypeError, IndexError, AttributeError) as error:
-        raise UsageError(f"host.json of {folder} cannot be understood.") from error
+    except msgspec.DecodeError as error:
+        raise UsageError(f"host.json of {folder} cannot be understood: {error}.") from error
 
 
-def _extra(file: Path) -> dict[str, dict[str, list[int]]]:  # cpus is a number, checked by use
-    found: dict[str, dict[str, list[int]]] = json.loads(file.read_text("utf-8"))
-    return found
+def _extra(file: Path) -> _Extra:
+    return msgspec.json.decode(file.read_bytes(), type=_Extra) if file.exists() else _Extra()
 
 
 def _pairs(file: Path) -> dict[str, str]:
@@ -183,8 +197,14 @@ def signatures(paths: Sequence[str]) -> dict[str, str]:
 def apply(plan: DiskPlan, *, on_step: Callable[[Command], None] = lambda step: None) -> None:
     """Carry out a plan, after another look at its disks; stops at the first command that fails.
 
-    Raises NotFoundError when a program is missing, before anything is done.
+    Raises Ai4infraError without root, NotFoundError when a program is missing, both before
+    anything is done.
     """
+    if os.geteuid() != 0:
+        raise Ai4infraError(
+            "It takes root to make and mount filesystems.",
+            hint="Run it with sudo, or run the commands that `ai4infra mount disks` prints.",
+        )
     programs = _programs(plan)
     check_again(plan)
     for step in plan.commands:
