@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import os
 import shlex
 from typing import Any
 
 import pytest
+
+from ai4infra.sandbox import open_sandbox
+from ai4infra.sandbox.files import state_dir
+from ai4infra.sandbox.world import Policy
 
 CREATE = ("storage", "create")
 EXAMPLE = "a1410000-0000-4000-8000-000000000001"
@@ -394,3 +399,54 @@ def test_a_job_that_cannot_be_ends_with_2(real: Any, words: tuple[str, ...], sai
     shown = real("storage", "advise", *words)
     assert (shown.code, shown.stdout) == (2, "")
     assert said in shown.stderr
+
+
+# --- what the service does otherwise
+
+
+@pytest.fixture
+def ruled(run: Any) -> Any:
+    """Put a policy into the world that the command line asks."""
+
+    def rule(**fields: Any) -> None:
+        with open_sandbox(state_dir(os.environ)) as sandbox:
+            kind = "Microsoft.Storage/storageAccounts"
+            sandbox.world.state.policies.append(Policy(resource_type=kind, **fields))
+
+    return rule
+
+
+def test_a_policy_that_denies_is_named_and_the_receipt_says_what_was_not_reached(
+    run: Any, ruled: Any
+) -> None:
+    ruled(
+        name="need-team", display_name="Team tag", field="tags.team", operator="exists", value=False
+    )
+    shown = run(*CREATE, "--yes", "-o", "json")
+    assert shown.code == 1
+    assert [(state, kind) for state, kind, _ in steps(shown)][:3] == [
+        ("done", "resource group"),
+        ("failed", "storage account"),
+        ("not reached", "blob service settings"),
+    ]
+    assert "RequestDisallowedByPolicy" in shown.stderr
+    assert "Team tag" in shown.stderr
+    finished = run(*CREATE, "--tag", "team=vision", "--yes", "-o", "json")
+    assert (finished.code, states(finished)) == (0, {"kept", "done"})
+
+
+def test_what_a_policy_changed_on_the_way_is_told_and_ends_with_1(run: Any, ruled: Any) -> None:
+    ruled(
+        name="keys",
+        effect="modify",
+        field="properties.allowSharedKeyAccess",
+        operator="equals",
+        value=False,
+        put=True,
+    )
+    shown = run(*CREATE, "--yes", "-o", "json")
+    assert shown.code == 1
+    assert "allowSharedKeyAccess was sent as false, and is true." in shown.stderr
+    found = {f["check"]: f["verdict"] for f in shown.json["findings"]}
+    assert found["allowSharedKeyAccess"] == "fail"
+    assert found["minimumTlsVersion"] == "pass"
