@@ -70,11 +70,8 @@ def confirm(plan: Plan, out: Output) -> None:
             hint="Add --yes to go ahead, or --dry-run to see the plan.",
         )
     out.end_progress()
-    kept = len(plan.steps) - len(plan.changes)
-    for step in plan.changes:
+    for step in plan.steps:
         click.echo(f"{step.action} {step.kind}: {step.name}, {step.detail}", err=True)
-    if kept:
-        click.echo(f"{kept} more as they are.", err=True)
     if not click.confirm("Do this?", err=True):
         out.note("Nothing was sent.")
         raise click.exceptions.Exit(EXIT_FAILED)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ai4infra.roles import BLOB_READER
 from ai4infra.sandbox import open_sandbox
 from ai4infra.sandbox.files import state_dir
 from ai4infra.sandbox.world import Policy
@@ -194,6 +195,36 @@ def test_a_name_of_mine_in_another_group_is_told_from_one_of_somebody_else(run: 
     shown = run(*CREATE, "--name", "sttrain", "-g", "rg-two", "--yes")
     assert shown.code == 1
     assert "use --resource-group rg-one" in shown.stderr
+
+
+# --- who
+
+
+def test_a_machine_gets_its_role_through_its_own_identity(run: Any, machine: Any) -> None:
+    who = machine({"type": "SystemAssigned"})
+    shown = run(*CREATE, "--name", "sttrain", "--reader", who, "--yes", "-o", "json")
+    assert shown.code == 0
+    assert ("done", "role assignment", who) in steps(shown)
+    look = run("storage", "show", "--name", "sttrain", "-o", "json").json
+    held = [(a["roleId"], a["principalType"]) for a in look["roleAssignments"]]
+    assert (BLOB_READER, "ServicePrincipal") in held
+
+
+def test_a_machine_without_identity_is_refused_before_anything_is_sent(
+    run: Any, machine: Any
+) -> None:
+    shown = run(*CREATE, "--reader", machine(), "--yes")
+    assert (shown.code, shown.stdout) == (2, "")
+    assert "hint: Add --enable-identity to give it one." in shown.stderr
+    assert accounts(run) == []
+
+
+def test_a_machine_gets_an_identity_where_that_is_asked(run: Any, machine: Any) -> None:
+    words = (*CREATE, "--reader", machine(), "--enable-identity", "--yes", "-o", "json")
+    first, second = run(*words), run(*words)
+    assert (first.code, states(first)) == (0, {"done"})
+    assert [kind for _, kind, _ in steps(first)].count("managed identity") == 1
+    assert (second.code, states(second)) == (0, {"kept"})
 
 
 # --- bad input

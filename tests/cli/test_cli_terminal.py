@@ -100,3 +100,15 @@ def test_progress_leaves_nothing_behind_and_never_wraps() -> None:
     parts = [part for part in shown.split("\r\x1b[K") if " regions" in part.split("\n")[0]]
     assert parts
     assert all(len(part) < 60 for part in parts if "\n" not in part)
+
+
+def test_a_plan_shows_every_step_and_its_cost_before_it_asks() -> None:
+    code, shown = on_terminal("storage", "create", answer=b"n\n")
+    before, after = shown.split("Do this?")
+    assert code == 1
+    for kind in ("resource group", "storage account", "container", "role assignment"):
+        assert f"create {kind}: " in before
+    assert "USD per GiB and month" in before
+    assert "Nothing was sent." in after
+    code, shown = on_terminal("storage", "list", NO_COLOR="1")
+    assert (code, "No storage accounts." in shown) == (0, True)
