@@ -431,19 +431,23 @@ class Azure(StorageMethods, AuditMethods):
     def _check(self, places: Sequence[_Place], answers: _Answers) -> None:
         """Raise what ends the run: wrong input, no sign-in, nothing that could be read."""
         errors = answers.errors()
+        refused = list(filter(None, map(answers.sign_in_error, places)))
+        if refused and len(refused) == len(places):
+            raise refused[0]
         for error in errors:
-            if isinstance(error, SignInError | UsageError):
+            if isinstance(error, UsageError):
                 raise error
-        for place in places:
-            if answers.looks_unknown(place):
-                self._check_region(place.region, place.subscription.id)
+        for region in dict.fromkeys(place.region for place in places):
+            here = [place for place in places if place.region == region]
+            if all(map(answers.looks_unknown, here)):
+                self._check_region(region, *(place.subscription.id for place in here))
         if errors and not any(answers.read(place) for place in places):
             raise errors[0]
 
-    def _check_region(self, name: str, subscription_id: str) -> None:
-        """Raise UsageError for a region that the subscription does not know."""
+    def _check_region(self, name: str, *subscription_ids: str) -> None:
+        """Raise UsageError for a region that none of the subscriptions knows."""
         try:
-            known = self._regions_of(subscription_id)
+            known = [region for id_ in subscription_ids for region in self._regions_of(id_)]
         except Ai4infraError:
             return
         subscriptions.check_region(name, known)
@@ -612,6 +616,11 @@ class _Answers:
     def errors(self) -> list[Ai4infraError]:
         """Return all errors, in the order of the calls."""
         return [o.error for o in self._outcomes.values() if o.error is not None]
+
+    def sign_in_error(self, place: _Place) -> SignInError | None:
+        """Return the error of a place that the sign-in is not good for, None where it is."""
+        found = (self.error(kind, place) for kind in ("skus", "usages"))
+        return next((error for error in found if isinstance(error, SignInError)), None)
 
     def skus(self, place: _Place) -> compute.SkuListing | None:
         """Return the sizes of a place, None where they could not be read."""

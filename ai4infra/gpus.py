@@ -14,6 +14,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+import msgspec
+
 from ai4infra.ids import size_key
 from ai4infra.model import GpuFacts, Record, SeriesClass
 
@@ -207,11 +209,16 @@ def catalog() -> dict[str, CatalogRow]:
     return {size_key(row.size): row for row in rows}
 
 
+_ENCODED = dict(zip(CatalogRow.__struct_fields__, CatalogRow.__struct_encode_fields__, strict=True))
+
+
 def _row(size: str, fields: dict[str, Any]) -> CatalogRow:
     fields = {key: value for key, value in fields.items() if key != "sizes"}
     fields["also"] = tuple(fields.get("also", ()))
     model = _model(fields["gpu_model"])
-    return CatalogRow(size=size, vendor=model.vendor if model else None, **fields)
+    fields |= {"size": size, "vendor": model.vendor if model else None}
+    # Unlike the constructor, convert makes 80 GiB the float that the field is.
+    return msgspec.convert({_ENCODED[key]: value for key, value in fields.items()}, CatalogRow)
 
 
 def _facts_from_name(size: str) -> GpuFacts:

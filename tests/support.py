@@ -61,6 +61,8 @@ class Script(HTTPAdapter):
         self.requests: list[requests.PreparedRequest] = []
         self.slept: list[float] = []
         self._lock = threading.Lock()
+        self.timeouts: list[tuple[float, float]] = []
+        """Seconds to connect and to read that each request was given."""
 
     def on(self, pattern: str, *replies: Reply) -> Script:
         """Answer requests such as ``GET https://…`` that match, in this order."""
@@ -71,6 +73,7 @@ class Script(HTTPAdapter):
         self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
     ) -> requests.Response:
         """Answer one request."""
+        self.timeouts.append(kwargs["timeout"])
         reply = self._chosen(request)(request)
         if isinstance(reply, BaseException):
             raise reply

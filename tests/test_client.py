@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import SUBSCRIPTION, Script, Tokens, failed, listed
 
 import ai4infra
 from ai4infra import (
@@ -219,6 +220,39 @@ def test_a_failing_sign_in_ends_the_run(sandbox: Sandbox, tmp_path: Path) -> Non
     az = connect(transport=sandbox.transport(), env={**empty, "HOME": str(tmp_path)})
     with az, pytest.raises(SignInError):
         az.recon("eastus2", "westus3")
+
+
+def test_a_subscription_of_another_tenant_leaves_the_others_their_rows(
+    az: Azure, sandbox: Sandbox
+) -> None:
+    sandbox.fail("expired-token", f"{LAB}/providers/Microsoft.Compute", times=9)
+    found = az.recon("eastus2", all_subscriptions=True, with_prices=False)
+    assert {offer.subscription_id for offer in found.offers} == {sandbox.subscription_id}
+    assert [problem.code for problem in found.problems] == ["ExpiredAuthenticationToken"]
+
+
+def test_a_region_that_one_of_the_subscriptions_knows_is_no_wrong_input(tmp_path: Path) -> None:
+    size = {
+        "resourceType": "virtualMachines",
+        "name": "Standard_NC4as_T4_v3",
+        "capabilities": [{"name": "vCPUs", "value": "4"}, {"name": "MemoryGB", "value": "28"}],
+    }
+    script = (
+        Script()
+        .on(f"{LAB}/.*/skus", listed())
+        .on(f"{LAB}/.*/usages", failed(400, "NoRegisteredProviderFound"))
+        .on(f"{LAB}/locations", listed({"name": "westus"}))
+        .on("/skus", listed(size))
+        .on("/usages", listed())
+        .on("/locations", listed({"name": "newregion"}))
+    )
+    env = {"HOME": str(tmp_path), "AI4INFRA_CACHE_DIR": str(tmp_path / "cache")}
+    with connect(credential=Tokens(), transport=script.transport(), env=env) as az:
+        found = az.recon("newregion", subscriptions=[SUBSCRIPTION, LAB], with_prices=False)
+        assert sizes(found) == ["Standard_NC4as_T4_v3"]
+        assert [problem.code for problem in found.problems] == ["NoRegisteredProviderFound"]
+        with pytest.raises(UsageError, match="no region called 'newregion'"):
+            az.recon("newregion", subscriptions=[LAB], with_prices=False)
 
 
 def test_the_name_of_a_subscription_comes_from_az_where_it_is_known(

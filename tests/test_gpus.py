@@ -86,7 +86,9 @@ def test_a_row_says_where_and_when_it_was_read(row: CatalogRow) -> None:
 
 @each_row
 def test_a_row_has_the_types_of_its_record(row: CatalogRow) -> None:
-    assert msgspec.convert(msgspec.to_builtins(row), CatalogRow, strict=True) == row
+    again = msgspec.convert(msgspec.to_builtins(row), CatalogRow, strict=True)
+    # As text: 80 and 80.0 are equal, but a machine that reads the output sees two types.
+    assert repr(again) == repr(row)
 
 
 @each_row

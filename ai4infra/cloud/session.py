@@ -72,7 +72,12 @@ BLOB_API_VERSION = "2023-11-03"
 _JSON = "application/json"
 # What the SDK has to complain about arrives as an exception; a second line of it would be noise.
 logging.getLogger("azure").addHandler(logging.NullHandler())
-_HURRY: dict[str, Any] = {"connection_timeout": 5, "retry_connect": 1}
+_HURRY: dict[str, Any] = {
+    "connection_timeout": 5,
+    "read_timeout": 20,
+    "retry_connect": 1,
+    "retry_read": 0,
+}
 """Nobody waits long for what a run can do without: prices, and the word of a custom endpoint."""
 _Client = PipelineClient[HttpRequest, HttpResponse]
 

@@ -191,6 +191,13 @@ def test_a_host_that_stays_away_is_a_network_error() -> None:
     assert len(script.requests) == 3
 
 
+def test_what_a_run_can_do_without_is_not_waited_for_long() -> None:
+    script = Script().on(".", broken(requests.ReadTimeout("HTTPSConnectionPool(host='x')")))
+    with pytest.raises(NetworkError):
+        list(script.session().public_pages("https://x/prices", params={}, what="Cannot read"))
+    assert script.timeouts == [(5, 20)]
+
+
 def test_a_file_of_certificates_that_is_not_there_is_told_with_what_names_it() -> None:
     missing = OSError("Could not find a suitable TLS CA certificate bundle, invalid path: /no.pem")
     with pytest.raises(NetworkError, match=r"invalid path: /no\.pem") as caught:
