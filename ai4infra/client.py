@@ -351,7 +351,7 @@ class Azure(StorageMethods, AuditMethods):
         currency = prices.check_currency(currency)
         asked = self._asked(regions, all_regions)
         chosen = self._chosen(subscriptions, all_subscriptions)
-        places, warnings = self._places(chosen, asked)
+        places, warnings, missing = self._places(chosen, asked)
         cache = Cache(self._cache_folder, refresh=refresh) if self._cache_folder else None
         wanted = _Wanted(currency if with_prices else None, physical_zones)
         answers = _Answers(self._ask(_jobs(self, places, wanted, cache), len(places), on_progress))
@@ -363,7 +363,7 @@ class Azure(StorageMethods, AuditMethods):
             region_quotas=tuple(_pools(p, answers.quotas(p)) for p in places if answers.read(p)),
             subscriptions=tuple(chosen),
             regions=tuple(dict.fromkeys(place.region for place in places)),
-            problems=tuple(_problems(places, answers, many=len(chosen) > 1)),
+            problems=(*missing, *_problems(places, answers, many=len(chosen) > 1)),
             warnings=(
                 *warnings,
                 *_remarks(places, answers, all_regions=all_regions),
@@ -397,12 +397,15 @@ class Azure(StorageMethods, AuditMethods):
 
     def _places(
         self, chosen: Sequence[Subscription], asked: Sequence[str]
-    ) -> tuple[list[_Place], list[str]]:
-        """Return where to look, and what is left out of all regions."""
+    ) -> tuple[list[_Place], list[str], list[Problem]]:
+        """Return where to look, what is left out of all regions, and whose are not known."""
         if asked:
-            return [_Place(s, region) for s in chosen for region in asked], []
+            return [_Place(s, region) for s in chosen for region in asked], [], []
         known = fan_out(self._regions_of, [s.id for s in chosen])
-        listed = {s.id: outcome.result() for s, outcome in zip(chosen, known, strict=True)}
+        if all(outcome.error for outcome in known):
+            known[0].result()
+        missing = [_problem(f"regions of {o.item}", o.error) for o in known if o.error]
+        listed = {outcome.item: outcome.value or () for outcome in known}
         places = [
             _Place(s, r.name) for s in chosen for r in listed[s.id] if r.physical and not r.staging
         ]
@@ -410,7 +413,7 @@ class Azure(StorageMethods, AuditMethods):
         note = (
             f"{_regions(len(staging), 'is', 'are')} left out as staging: {_some(sorted(staging))}."
         )
-        return places, [note] if staging else []
+        return places, [note] if staging else [], missing
 
     def _ask(
         self, jobs: Mapping[_Job, Callable[[], Any]], count: int, on_progress: Say | None

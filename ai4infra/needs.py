@@ -170,7 +170,7 @@ def answer(
         blocked=choice.blocked,
         price_per_hour=math.fsum(known) if prices and len(known) == len(prices) else None,
         currency=next((pick.offer.currency for pick in choice.picks if pick.offer.currency), None),
-        actions=tuple(_actions(choice, shortfalls, required, pools, place)),
+        actions=tuple(_actions(needs, choice, shortfalls, required, pools, place)),
     )
 
 
@@ -566,12 +566,14 @@ def _total(price: float | None, vms: int) -> float | None:
 
 
 def _actions(
+    needs: Sequence[Need],
     choice: _Choice,
     shortfalls: Sequence[Shortfall],
     required: Mapping[str, int],
     pools: Mapping[str, Quota],
     place: _Place,
 ) -> Iterator[str]:
+    yield from _mixes_named(needs, choice.picks)
     yield from _remarks_on_picks(choice, shortfalls, pools, place.spot)
     for lack in shortfalls:
         if lack.new_limit_vcpus is not None:
@@ -592,15 +594,19 @@ def _actions(
         )
 
 
+def _mixes_named(needs: Sequence[Need], picks: Sequence[_Pick]) -> Iterator[str]:
+    """Say where only a mix fits; a need that is given twice is two needs and no mix."""
+    for need in dict.fromkeys(needs):
+        sizes = [pick for pick in picks if pick.need == need]
+        if len(sizes) > needs.count(need):
+            mix = " and ".join(f"{pick.vms}x{pick.offer.size}" for pick in sizes)
+            yield f"No single size brings {need.text} within quota; {mix} do."
+
+
 def _remarks_on_picks(
     choice: _Choice, shortfalls: Sequence[Shortfall], pools: Mapping[str, Quota], spot: bool
 ) -> Iterator[str]:
-    """Say where only a mix fits, how many of a refused size fit, and what retires."""
-    for need in dict.fromkeys(pick.need.text for pick in choice.picks):
-        sizes = [pick for pick in choice.picks if pick.need.text == need]
-        if len(sizes) > 1 and sizes[0].need.gpu_model:
-            mix = " and ".join(f"{pick.vms}x{pick.offer.size}" for pick in sizes)
-            yield f"No single size brings {need} within quota; {mix} do."
+    """Say how many of a refused size fit, and what retires."""
     short = {quota_key(lack.limit) for lack in shortfalls}
     for pick in choice.picks:
         if short & set(_pool_keys(pick.offer, spot)):

@@ -231,6 +231,19 @@ def test_a_subscription_of_another_tenant_leaves_the_others_their_rows(
     assert [problem.code for problem in found.problems] == ["ExpiredAuthenticationToken"]
 
 
+def test_a_subscription_whose_regions_cannot_be_listed_is_a_problem_among_several(
+    az: Azure, sandbox: Sandbox
+) -> None:
+    sandbox.fail("forbidden", f"{LAB}/locations", times=9)
+    found = az.recon(all_regions=True, all_subscriptions=True, with_prices=False)
+    assert {offer.subscription_id for offer in found.offers} == {sandbox.subscription_id}
+    assert [(p.subject, p.code) for p in found.problems] == [
+        (f"regions of {LAB}", "AuthorizationFailed")
+    ]
+    with pytest.raises(ForbiddenError):
+        az.recon(all_regions=True, subscriptions=[LAB], with_prices=False)
+
+
 def test_a_region_that_one_of_the_subscriptions_knows_is_no_wrong_input(tmp_path: Path) -> None:
     size = {
         "resourceType": "virtualMachines",

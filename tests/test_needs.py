@@ -320,6 +320,12 @@ def test_gpus_of_a_model_take_the_fewest_sizes_and_then_the_cheapest(
     assert (given.fits, placed(given)) == (fits, chosen)
 
 
+def test_a_need_that_is_given_twice_is_no_mix() -> None:
+    given = ask("8xA100 8xA100", a100s(0, 192))
+    assert [(p.size, p.vms) for p in given.placements] == [(ND, 1), (ND, 1)]
+    assert (given.fits, given.actions) == (True, ())
+
+
 def test_a_mix_is_told_as_such() -> None:
     given = ask("16xA100", a100s(192, 96))
     assert given.actions == (

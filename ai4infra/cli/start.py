@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ai4infra.cli.options import HintedUsage
 from ai4infra.cli.output import SANDBOX_NOTICE, Output
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def started(options: Options) -> Iterator[tuple[Azure, Output]]:
     """Yield what to ask and where to print; a bad ``--output`` or ``--query`` ends it here."""
     from ai4infra.client import connect
 
+    _check_sandbox(options)
     with connect(
         # Several are passed to the question itself; one is a setting like others.
         subscription=options.subscriptions[0] if len(options.subscriptions) == 1 else None,
@@ -47,6 +49,17 @@ def offline(options: Options) -> Output:
     from ai4infra.settings import resolve
 
     return Output(options, default_format=resolve({}, os.environ).output)
+
+
+def _check_sandbox(options: Options) -> None:
+    """Refuse what would be ignored: the sandbox has its own sign-in and cloud."""
+    for name in ("auth", "client_id", "tenant", "cloud", "arm_endpoint"):
+        if options.sandbox and getattr(options, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise HintedUsage(
+                f"{option} and --sandbox do not go together.",
+                hint="The sandbox has its own sign-in and cloud; leave one of the two out.",
+            )
 
 
 def _trace(text: str) -> None:

@@ -622,7 +622,7 @@ def _decoded(read: Callable[[], bytes], type_: type[T], what: str) -> tuple[byte
         body = read()
         try:
             return body, decoder.decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             if last_try:
                 raise _unreadable(body, error, what) from error
     raise AssertionError

@@ -9,6 +9,7 @@ import msgspec
 
 from ai4infra.cloud.rows import decode_rows
 from ai4infra.cloud.session import Session
+from ai4infra.cloud.translate import incomplete
 from ai4infra.errors import UsageError
 from ai4infra.ids import is_uuid, region_key, unknown_name
 from ai4infra.model import Region, Subscription
@@ -96,11 +97,14 @@ def _one(wanted: str, known: Sequence[Subscription]) -> Subscription:
 def regions(session: Session, subscription_id: str) -> tuple[Region, ...]:
     """Return the regions of a subscription, by name, with its zone mapping.
 
-    Raises NotFoundError when the identity doesn't see the subscription.
+    Raises NotFoundError when the identity doesn't see the subscription, and ServiceError for an
+    answer without any region: no subscription is without.
     """
     what = f"Cannot list the regions of subscription {subscription_id}"
     pages = session.pages(f"/subscriptions/{subscription_id}/locations", API_VERSION, what=what)
     rows = [row for page in pages for row in decode_rows(page, _Location, what)[0]]
+    if not rows:
+        raise incomplete(what, "no regions")
     found = {region.name: region for region in map(_region, rows)}
     return tuple(found[name] for name in sorted(found))
 

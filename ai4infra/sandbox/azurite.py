@@ -15,6 +15,7 @@ import shutil
 import ssl
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ class Azurite:
         self._port = 0
         self._accounts: dict[str, str] = {}
         self._made = _Made(folder / "containers.json")
-        self._local = threading.local()
+        self._idle: deque[http.client.HTTPSConnection] = deque()
 
     def close(self) -> None:
         """End the program."""
@@ -151,6 +152,8 @@ class Azurite:
         ]
 
     def _stop(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
         process, self._process = self._process, None
         if process is None:
             return
@@ -199,25 +202,19 @@ class Azurite:
         self._made.set(target.account, _containers(world, account))
 
     def _send(self, request: Request) -> Passed:
-        try:
-            return self._sent(request, self._connection(fresh=False))
-        except (http.client.HTTPException, OSError):
-            # A connection that was kept may have been closed by the other side, or be of the
-            # program before it was started anew.
-            return self._sent(request, self._connection(fresh=True))
+        while self._idle:
+            connection = self._idle.pop()
+            # One that was kept may have been closed by the other side meanwhile.
+            with contextlib.suppress(http.client.HTTPException, OSError):
+                return self._sent(request, connection)
+            connection.close()
+        return self._sent(request, self._connection())
 
-    def _connection(self, *, fresh: bool) -> http.client.HTTPSConnection:
-        kept: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
-        if kept is not None and (fresh or kept.port != self._port):
-            kept.close()
-            kept = None
-        if kept is None:
-            context = ssl.create_default_context(cafile=str(self._files.authority))
-            kept = http.client.HTTPSConnection(
-                HOST, self._port, timeout=_TIMEOUT_SECONDS, context=context
-            )
-            self._local.connection = kept
-        return kept
+    def _connection(self) -> http.client.HTTPSConnection:
+        context = ssl.create_default_context(cafile=str(self._files.authority))
+        return http.client.HTTPSConnection(
+            HOST, self._port, timeout=_TIMEOUT_SECONDS, context=context
+        )
 
     def _sent(self, request: Request, connection: http.client.HTTPSConnection) -> Passed:
         parts = urlsplit(request.url)
@@ -226,7 +223,9 @@ class Azurite:
         connection.request(request.method, path, body=request.body, headers=headers)
         response = connection.getresponse()
         told = {k.lower(): v for k, v in response.getheaders() if k.lower() not in _OWN_HEADERS}
-        return Passed(response.status, response.read(), told)
+        body = response.read()
+        self._idle.append(connection)
+        return Passed(response.status, body, told)
 
 
 class _Made:

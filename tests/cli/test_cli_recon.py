@@ -142,6 +142,8 @@ def test_a_query_on_a_list_is_told_that_the_document_is_an_object(run: Any) -> N
         (["-r", "eastus2", "--min-gpus", "nan"], "nan is no number of GPUs", "0.5"),
         (["-r", "eastus2", "--min-gpu-memory", "inf"], "inf is no number of GiB", "0.5"),
         (["-r", "a", "--all-regions"], "do not go together", "--help"),
+        (["-r", "a", "--cloud", "x"], "--cloud and --sandbox do not go together", "leave one"),
+        (["-r", "a", "--client-id", "x"], "--client-id and --sandbox do not", "leave one"),
         (["-r", "a", "--need", "1xT4", "--startable"], "do not go together", "--help"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -215,6 +216,12 @@ def test_an_answer_cut_off_on_the_way_is_asked_for_again_and_then_incomplete() -
 def test_json_that_ends_too_early_is_asked_for_again() -> None:
     script = Script().on(".", answer(body='{"value": [1, 2'), listed(1))
     assert [bytes(page) for page in script.session().pages("/a", "1")] == [b"[1]"]
+
+
+def test_json_too_deep_to_be_an_answer_is_incomplete() -> None:
+    script = Script().on(".", answer(body="[" * 100_000 + "]" * 100_000))
+    with pytest.raises(ServiceError, match="incomplete answer"):
+        script.session().get_json("/a", "1", list[Any])
 
 
 def test_json_that_always_ends_too_early_is_incomplete() -> None:

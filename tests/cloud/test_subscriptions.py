@@ -6,7 +6,7 @@ import pytest
 from support import SUBSCRIPTION, Script, failed, listed
 
 from ai4infra.cloud.subscriptions import check_region, list_all, regions, resolve
-from ai4infra.errors import NotFoundError, UsageError
+from ai4infra.errors import NotFoundError, ServiceError, UsageError
 from ai4infra.model import Region, Subscription
 
 OTHER = "11111111-2222-3333-4444-555555555555"
@@ -134,6 +134,12 @@ def test_logical_regions_are_not_physical() -> None:
 def test_a_location_without_metadata_is_a_physical_region() -> None:
     (region,) = locations({"name": "WestUS", "displayName": None, "metadata": None})
     assert (region.name, region.physical, region.staging) == ("westus", True, False)
+
+
+@pytest.mark.parametrize("rows", [[], [None, {"name": None}]])
+def test_an_answer_without_regions_is_incomplete(rows: list[Any]) -> None:
+    with pytest.raises(ServiceError, match="incomplete answer"):
+        regions(Script().on("/locations", listed(*rows)).session(), SUBSCRIPTION)
 
 
 def test_an_unknown_subscription_is_not_found() -> None:
