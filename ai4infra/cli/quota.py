@@ -76,6 +76,13 @@ def list_(options: Options, **given: Any) -> None:
             raise click.exceptions.Exit(EXIT_INCOMPLETE)
 
 
+def _title(name: str) -> str:
+    """Return the name of what a step is about as people read it."""
+    from ai4infra.plan import quota_title
+
+    return quota_title(name)
+
+
 def _is_gpu(row: Quota) -> bool:
     from ai4infra.ids import quota_key
 
@@ -181,7 +188,7 @@ def request(options: Options, **given: Any) -> None:
 
 def _tell_refusals(plan: Plan, out: Output) -> None:
     for step in plan.refusals:
-        out.problem(f"{step.name}: {step.reason}")
+        out.problem(f"{_title(step.name)}: {step.reason}", hint=step.hint)
 
 
 def _confirm(plan: Plan, out: Output) -> None:
@@ -192,7 +199,8 @@ def _confirm(plan: Plan, out: Output) -> None:
             hint="Add --yes to go ahead, or --dry-run to see the plan.",
         )
     for step in plan.changes:
-        click.echo(f"{step.action} {step.kind}: {step.name}, {step.detail}", err=True)
+        title = f"{step.kind}: {_title(step.name)}"
+        click.echo(f"{step.action} {title}, {step.detail}", err=True)
     if not click.confirm("Do this?", err=True):
         out.note("Nothing was sent.")
         raise click.exceptions.Exit(EXIT_FAILED)
@@ -215,7 +223,7 @@ def _tell_results(results: Iterable[StepResult], out: Output) -> None:
     for result in results:
         if result.state == "failed":
             said = result.message or "It failed."
-            out.problem(f"{result.step.name}: {said}", code=result.code, hint=result.hint)
+            out.problem(f"{_title(result.step.name)}: {said}", code=result.code, hint=result.hint)
         elif result.state == "in progress" and result.hint:
             out.note(f"hint: {result.hint}")
 
@@ -250,7 +258,7 @@ def _steps_page(kind: str, results: Sequence[StepResult], **more: Any) -> Page:
         columns=[
             Column("State", lambda r: r.state),
             Column("Action", lambda r: r.action),
-            Column("What", lambda r: f"{r.kind}: {r.name}"),
+            Column("What", lambda r: f"{r.kind}: {_title(r.name)}"),
             Column("Change", lambda r: r.detail),
         ],
         below=[*_remarks(rows), *_next(more.get("next_commands", ()))],
@@ -263,7 +271,7 @@ def _remarks(rows: Iterable[StepRow]) -> Iterator[str]:
     for row in rows:
         said = row.message or row.reason
         if said and row.state != "failed" and row.action != "refuse":
-            yield f"{row.name}: {said}"
+            yield f"{_title(row.name)}: {said}"
 
 
 def _next(commands: Sequence[str]) -> Iterator[str]:
