@@ -393,6 +393,8 @@ class Step(Record, frozen=True):
     resource_id: str | None = None
     reason: str | None = None
     """Why it is kept or refused."""
+    hint: str | None = None
+    """What to do about a refusal."""
     wanted: Record | None = None
     """What carrying it out takes, as a record of the step's own kind; never a secret."""
 

@@ -126,7 +126,7 @@ def apply(
 
 def _result(step: Step, plan: Plan, results: list[StepResult], run: Run) -> StepResult:
     if step.action == "refuse":
-        return StepResult(step=step, state="failed", message=step.reason)
+        return StepResult(step=step, state="failed", message=step.reason, hint=step.hint)
     if plan.refusals or any(r.state in ("failed", "not reached") for r in results):
         return StepResult(step=step, state="not reached")
     if step.action == "keep":
@@ -281,7 +281,7 @@ def _granted(step: Step, wanted: QuotaWanted, run: Run) -> StepResult:
         step=step,
         state="failed",
         message=f"The request succeeded, but the limit is {limit}, not {wanted.limit_vcpus}.",
-        hint=f"Look again in some minutes: ai4infra quota list --region {wanted.region}"
+        hint=f"Look again in some minutes: `ai4infra quota list --region {wanted.region}`."
         f" If it stays: {support_hint(wanted)}",
     )
 

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.completion import complete_regions
-from ai4infra.cli.options import SETTINGS, Group, HintedUsage, Options, common, listed, switch
+from ai4infra.cli import complete
+from ai4infra.cli.options import (
+    SETTINGS,
+    Group,
+    HintedUsage,
+    Options,
+    common,
+    regions_option,
+    switch,
+)
 from ai4infra.cli.start import started
 from ai4infra.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 
@@ -45,18 +53,7 @@ def quota() -> None:
 
 
 @quota.command("list", context_settings=SETTINGS, epilog=LIST_EXAMPLES)
-@click.option(
-    "-r",
-    "--region",
-    "-l",
-    "--location",
-    "regions",
-    multiple=True,
-    callback=listed,
-    metavar="REGION",
-    shell_complete=complete_regions,
-    help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
-)
+@regions_option
 @switch("--all", help="Every quota row, not only those of GPU families and the regional pools.")
 @common()
 def list_(options: Options, **given: Any) -> None:
@@ -74,6 +71,13 @@ def list_(options: Options, **given: Any) -> None:
             )
         if found.problems:
             raise click.exceptions.Exit(EXIT_INCOMPLETE)
+
+
+def _title(name: str) -> str:
+    """Return the name of what a step is about as people read it."""
+    from ai4infra.plan import quota_title
+
+    return quota_title(name)
 
 
 def _is_gpu(row: Quota) -> bool:
@@ -138,13 +142,14 @@ def _list_columns(regions: Sequence[str]) -> list[Column]:
     "region",
     required=True,
     metavar="REGION",
-    shell_complete=complete_regions,
+    shell_complete=complete.regions,
     help="Region.",
 )
 @click.option(
     "--family",
     required=True,
     metavar="NAME",
+    shell_complete=complete.quotas,
     help="Quota name as `quota list` shows it, ignoring case and blanks, or a size of the family.",
 )
 @click.option("--limit", required=True, type=int, metavar="VCPUS", help="The new limit, in vCPUs.")
@@ -181,7 +186,7 @@ def request(options: Options, **given: Any) -> None:
 
 def _tell_refusals(plan: Plan, out: Output) -> None:
     for step in plan.refusals:
-        out.problem(f"{step.name}: {step.reason}")
+        out.problem(f"{_title(step.name)}: {step.reason}", hint=step.hint)
 
 
 def _confirm(plan: Plan, out: Output) -> None:
@@ -192,7 +197,8 @@ def _confirm(plan: Plan, out: Output) -> None:
             hint="Add --yes to go ahead, or --dry-run to see the plan.",
         )
     for step in plan.changes:
-        click.echo(f"{step.action} {step.kind}: {step.name}, {step.detail}", err=True)
+        title = f"{step.kind}: {_title(step.name)}"
+        click.echo(f"{step.action} {title}, {step.detail}", err=True)
     if not click.confirm("Do this?", err=True):
         out.note("Nothing was sent.")
         raise click.exceptions.Exit(EXIT_FAILED)
@@ -215,7 +221,7 @@ def _tell_results(results: Iterable[StepResult], out: Output) -> None:
     for result in results:
         if result.state == "failed":
             said = result.message or "It failed."
-            out.problem(f"{result.step.name}: {said}", code=result.code, hint=result.hint)
+            out.problem(f"{_title(result.step.name)}: {said}", code=result.code, hint=result.hint)
         elif result.state == "in progress" and result.hint:
             out.note(f"hint: {result.hint}")
 
@@ -250,7 +256,7 @@ def _steps_page(kind: str, results: Sequence[StepResult], **more: Any) -> Page:
         columns=[
             Column("State", lambda r: r.state),
             Column("Action", lambda r: r.action),
-            Column("What", lambda r: f"{r.kind}: {r.name}"),
+            Column("What", lambda r: f"{r.kind}: {_title(r.name)}"),
             Column("Change", lambda r: r.detail),
         ],
         below=[*_remarks(rows), *_next(more.get("next_commands", ()))],
@@ -263,7 +269,7 @@ def _remarks(rows: Iterable[StepRow]) -> Iterator[str]:
     for row in rows:
         said = row.message or row.reason
         if said and row.state != "failed" and row.action != "refuse":
-            yield f"{row.name}: {said}"
+            yield f"{_title(row.name)}: {said}"
 
 
 def _next(commands: Sequence[str]) -> Iterator[str]:
