@@ -555,7 +555,7 @@ def _check_models(gpus: Sequence[str], rows: Sequence[Offer]) -> None:
 
 
 def _check_least(least: float | None, what: str) -> None:
-    if least is not None and not math.isfinite(least):
+    if least is not None and not 0 <= least < math.inf:
         raise UsageError(f"{least} is no number of {what}.", hint="Give a number such as 4 or 0.5.")
 
 

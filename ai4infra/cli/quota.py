@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.completion import complete_regions
-from ai4infra.cli.options import SETTINGS, Group, Options, common, listed, switch
+from ai4infra.cli import complete
+from ai4infra.cli.options import SETTINGS, Group, Options, common, regions_option, switch
 from ai4infra.cli.plans import run_plan
 from ai4infra.cli.start import started
 from ai4infra.errors import EXIT_INCOMPLETE
@@ -42,18 +42,7 @@ def quota() -> None:
 
 
 @quota.command("list", context_settings=SETTINGS, epilog=LIST_EXAMPLES)
-@click.option(
-    "-r",
-    "--region",
-    "-l",
-    "--location",
-    "regions",
-    multiple=True,
-    callback=listed,
-    metavar="REGION",
-    shell_complete=complete_regions,
-    help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
-)
+@regions_option
 @switch("--all", help="Every quota row, not only those of GPU families and the regional pools.")
 @common()
 def list_(options: Options, **given: Any) -> None:
@@ -135,13 +124,14 @@ def _list_columns(regions: Sequence[str]) -> list[Column]:
     "region",
     required=True,
     metavar="REGION",
-    shell_complete=complete_regions,
+    shell_complete=complete.regions,
     help="Region.",
 )
 @click.option(
     "--family",
     required=True,
     metavar="NAME",
+    shell_complete=complete.quotas,
     help="Quota name as `quota list` shows it, ignoring case and blanks, or a size of the family.",
 )
 @click.option("--limit", required=True, type=int, metavar="VCPUS", help="The new limit, in vCPUs.")

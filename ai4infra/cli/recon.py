@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.completion import (
-    complete_families,
-    complete_models,
-    complete_regions,
-    complete_sizes,
+from ai4infra.cli import complete
+from ai4infra.cli.options import (
+    SETTINGS,
+    Command,
+    Options,
+    common,
+    listed,
+    number,
+    regions_option,
+    switch,
 )
-from ai4infra.cli.options import SETTINGS, Command, Options, common, listed, switch
 from ai4infra.cli.start import started
 from ai4infra.errors import EXIT_INCOMPLETE, EXIT_NO
 
@@ -44,27 +48,15 @@ _REGIONS_IN_FULL = 4
 
 
 @click.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
-@click.option(
-    "-r",
-    "--region",
-    "-l",
-    "--location",
-    "regions",
-    multiple=True,
-    callback=listed,
-    metavar="REGION",
-    shell_complete=complete_regions,
-    help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
-)
+@regions_option
 @switch("--all-regions", help="Every region of the subscription.")
-@switch("--all-subscriptions", help="Every subscription that you can see.")
 @click.option(
     "--family",
     "families",
     multiple=True,
     callback=listed,
     metavar="NC|ND|NV|all",
-    shell_complete=complete_families,
+    shell_complete=complete.classes,
     help="Class of series; all adds NG, NP (FPGA) and NCC (confidential).  [default: NC, ND, NV]",
 )
 @click.option(
@@ -73,15 +65,12 @@ _REGIONS_IN_FULL = 4
     multiple=True,
     callback=listed,
     metavar="MODEL",
-    shell_complete=complete_models,
+    shell_complete=complete.models,
     help="GPU model such as A100,H100.",
 )
-@click.option("--min-gpus", type=click.FloatRange(min=0), help="GPUs in one VM, at least.")
+@click.option("--min-gpus", callback=number, metavar="COUNT", help="GPUs in one VM, at least.")
 @click.option(
-    "--min-gpu-memory",
-    type=click.FloatRange(min=0),
-    metavar="GIB",
-    help="Memory of each GPU, at least.",
+    "--min-gpu-memory", callback=number, metavar="GIB", help="Memory of each GPU, at least."
 )
 @switch("--startable", help="Only what access and quota allow now.")
 @switch("--spot", help="Only what can run as spot, judged by the spot pool.")
@@ -91,12 +80,13 @@ _REGIONS_IN_FULL = 4
     multiple=True,
     callback=listed,
     metavar="NAME",
-    shell_complete=complete_sizes,
+    shell_complete=complete.sizes,
     help="Size, in any case, with or without Standard_; * stands for anything.",
 )
 @click.option(
     "--sort",
     metavar="KEY",
+    shell_complete=complete.sort_keys,
     help="size, price, gpu-price, fit, gpus, gpu-memory, memory or region; -price descends.",
 )
 @switch("--no-prices", "--no-price", help="Do not ask for list prices.")
@@ -137,7 +127,7 @@ def _check_together(options: Options, given: dict[str, Any]) -> None:
             "--subscription",
             options.subscriptions,
             "--all-subscriptions",
-            given["all_subscriptions"],
+            options.all_subscriptions,
         ),
         *((name, given[key], "--need", given["needs"]) for name, key in _FILTERS.items()),
     ]
@@ -162,7 +152,7 @@ def _where(options: Options, given: dict[str, Any], out: Output) -> dict[str, An
     """Return the arguments that a survey takes."""
     return {
         "subscriptions": options.subscriptions,
-        "all_subscriptions": given["all_subscriptions"],
+        "all_subscriptions": options.all_subscriptions,
         "all_regions": given["all_regions"],
         "with_prices": not given["no_prices"],
         "currency": given["currency"],

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from ai4infra.cli.options import SETTINGS, Group
+from ai4infra.cli.complete import SHELLS
+from ai4infra.cli.options import SETTINGS, Group, HintedUsage
 
-SHELLS = ("bash", "zsh", "fish")
+HIGHEST_PORT = 65535
 SERVE_EXAMPLES = """
 ai4infra sandbox serve
 ai4infra sandbox serve --data-plane
@@ -29,7 +30,23 @@ _state = click.option(
 )
 
 
-@click.group(cls=Group, context_settings=SETTINGS)
+class SandboxGroup(Group):
+    """A group that knows which command was meant for ``--sandbox``."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; another one of ai4infra's is asked of the sandbox by an option."""
+        others = getattr(ctx.find_root().command, "lazy", {})
+        if args and args[0] in others:
+            meant = shlex.join(["ai4infra", "--sandbox", *args])
+            raise HintedUsage(
+                f"There is no command called {args[0]!r} here.", ctx, f"Did you mean `{meant}`?"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=SandboxGroup, context_settings=SETTINGS)
 def sandbox() -> None:
     """Serve and reset the local Azure.
 
@@ -38,8 +55,20 @@ def sandbox() -> None:
     """
 
 
+def _port(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    if value is None or 0 <= value <= HIGHEST_PORT:
+        return value
+    raise click.BadParameter(f"ports are 0 to {HIGHEST_PORT}", ctx, param)
+
+
 @sandbox.command(epilog=SERVE_EXAMPLES)
-@click.option("--port", type=click.IntRange(0, 65535), help="Port, 0 for any.  [default: 8943]")
+@click.option(
+    "--port",
+    type=int,
+    metavar="NUMBER",
+    callback=_port,
+    help="Port, 0 for any.  [default: 8943]",
+)
 @_state
 @click.option(
     "--fault",

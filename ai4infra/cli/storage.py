@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.completion import complete_regions
+from ai4infra.cli import complete
 from ai4infra.cli.options import (
     SETTINGS,
     Command,
@@ -110,7 +110,7 @@ def where(*, name: str) -> Callable[[F], F]:
     "location",
     metavar="REGION",
     callback=filled,
-    shell_complete=complete_regions,
+    shell_complete=complete.regions,
     help="Region.  [default: AZURE_DEFAULTS_LOCATION, or eastus2]",
 )
 @click.option(
@@ -311,10 +311,9 @@ _ROLES = {
 
 def _check_region(az: Azure, region: str | None) -> None:
     """Raise UsageError for an unknown region; Azure is asked of those only that we don't know."""
-    from ai4infra.cli.completion import known_regions
     from ai4infra.ids import region_key
 
-    if region is not None and region_key(region) not in known_regions():
+    if region is not None and region_key(region) not in complete.known_regions():
         az.region(region)
 
 

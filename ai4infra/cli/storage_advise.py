@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.completion import complete_regions
+from ai4infra.cli import complete
 from ai4infra.cli.options import SETTINGS, Command, Options, common, filled, switch
 from ai4infra.cli.start import offline
 from ai4infra.cli.storage import one_of
@@ -61,7 +61,7 @@ WORKLOADS = ("images", "text", "checkpoints")
     "region",
     metavar="REGION",
     callback=filled,
-    shell_complete=complete_regions,
+    shell_complete=complete.regions,
     help="Region, for its account limits.  [default: what holds everywhere]",
 )
 @switch("--premium", help="The account is for premium block blobs.")

@@ -202,12 +202,13 @@ class Azurite:
         self._made.set(target.account, _containers(world, account))
 
     def _send(self, request: Request) -> Passed:
-        while self._idle:
-            connection = self._idle.pop()
-            # One that was kept may have been closed by the other side meanwhile.
-            with contextlib.suppress(http.client.HTTPException, OSError):
-                return self._sent(request, connection)
-            connection.close()
+        with contextlib.suppress(IndexError):
+            while True:
+                connection = self._idle.pop()
+                # One that was kept may have been closed by the other side meanwhile.
+                with contextlib.suppress(http.client.HTTPException, OSError):
+                    return self._sent(request, connection)
+                connection.close()
         return self._sent(request, self._connection())
 
     def _connection(self) -> http.client.HTTPSConnection:

@@ -140,6 +140,7 @@ def test_a_query_on_a_list_is_told_that_the_document_is_an_object(run: Any) -> N
         (["-r", "eastus2", "--currency", "XXX"], "no prices in 'XXX'", "USD"),
         (["-r", "eastus2", "--query", ""], "--query ''", "jmespath"),
         (["-r", "eastus2", "--min-gpus", "nan"], "nan is no number of GPUs", "0.5"),
+        (["-r", "eastus2", "--min-gpus", "-1"], "-1.0 is no number of GPUs", "0.5"),
         (["-r", "eastus2", "--min-gpu-memory", "inf"], "inf is no number of GiB", "0.5"),
         (["-r", "a", "--all-regions"], "do not go together", "--help"),
         (["-r", "a", "--cloud", "x"], "--cloud and --sandbox do not go together", "leave one"),
