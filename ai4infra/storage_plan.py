@@ -62,6 +62,9 @@ RULES_THERE: Final = "Its rules are there."
 ASSIGNED: Final = "It is assigned already."
 CONDITIONAL: Final = "It is assigned, but under a condition that narrows it."
 
+LOCKS_UNREAD: Final = "The locks that are there could not be read: one may refuse what is planned."
+ASSIGNMENTS_UNREAD: Final = "The role assignments that are there could not be read."
+
 LOCK_NAME: Final = "ai4infra-cannot-delete"
 LOCK_NOTES: Final = "Holds training data; delete the lock before the account."
 
@@ -101,7 +104,7 @@ def storage_steps(wanted: StorageWanted, look: StorageLook) -> Plan:
         *_storage_grants(wanted, look),
         *_lock(wanted, look),
     ]
-    steps = [*_read_only(steps, look.locks), *sorted(steps, key=_stage)]
+    steps = [*_read_only(steps, look.locks or ()), *sorted(steps, key=_stage)]
     return Plan(steps=tuple(steps), warnings=tuple(_warnings(target, look, steps)))
 
 
@@ -128,6 +131,11 @@ def _write_step(action: StepAction, kind: str, write: ArmWrite, detail: str) -> 
 def _kept(step: Step, reason: str = THERE) -> Step:
     """Return the same step as one that is kept; its write still says where it belongs."""
     return structs.replace(step, action="keep", reason=reason)
+
+
+def _refused(step: Step, reason: str) -> Step:
+    """Return the same step as one that is refused and carries nothing."""
+    return structs.replace(step, action="refuse", reason=reason, wanted=None)
 
 
 # --- What refuses the whole plan ---
@@ -169,6 +177,11 @@ def _name_reason(wanted: StorageWanted, look: StorageLook) -> str | None:
         where = look.name.account_id or "another group"
         group = name_of(arm.group_of(where) or "GROUP")
         return f"It is yours, as {where}: use --resource-group {group}, or another name."
+    if look.name.state == "in use":
+        return (
+            "It is in use; whether by you could not be found out, since the accounts of the"
+            " subscription could not be listed. Use another name (--name)."
+        )
     if look.name.state == "taken":
         said = f" The service says: {look.name.message}" if look.name.message else ""
         return (
@@ -318,8 +331,7 @@ def _blob_service(target: Target, look: StorageLook) -> Step:
     if look.account is None:
         body = blob_service_body(target)
         write = arm.put(arm.BLOB_SERVICE, resource_id, body, stage=STAGE_BLOB_SERVICE)
-        detail = f"soft delete {target.soft_delete_days} days, blobs and containers"
-        return _write_step("create", BLOB_SERVICE, write, detail)
+        return _write_step("create", BLOB_SERVICE, write, _blob_service_detail(target))
     if look.blob_service is None:
         write = arm.put(arm.BLOB_SERVICE, resource_id, {}, stage=STAGE_BLOB_SERVICE)
         step = _write_step("keep", BLOB_SERVICE, write, "unknown")
@@ -328,16 +340,34 @@ def _blob_service(target: Target, look: StorageLook) -> Step:
     # The service leaves settings that a PUT does not name as they are.
     body = patch_of(different)
     write = arm.put(arm.BLOB_SERVICE, resource_id, body, stage=STAGE_BLOB_SERVICE)
-    return _existing(target, write, BLOB_SERVICE, different)
+    step = _existing(target, write, BLOB_SERVICE, different)
+    # Containers come after the settings: an account without any was left unfinished.
+    unfinished = look.containers == () and bool(different)
+    return _write_step("update", BLOB_SERVICE, write, step.detail) if unfinished else step
+
+
+def _blob_service_detail(target: Target) -> str:
+    wanted = target.wanted
+    features = [
+        f"soft delete {target.soft_delete_days} days, blobs and containers",
+        "versions" if wanted.versioning else "",
+        "change feed" if wanted.change_feed else "",
+        f"restore within {wanted.restore_days} days" if wanted.restore_days is not None else "",
+    ]
+    return ", ".join(filter(None, features))
 
 
 def _containers(wanted: StorageWanted, look: StorageLook) -> Iterator[Step]:
     found = {container.name: container for container in look.containers or ()}
+    unknown = look.account is not None and look.containers is None
     needed = (*wanted.containers, *(rule.container for rule in wanted.lifecycles))
     for name in dict.fromkeys(needed):
         write = arm.container_write(_account_id(wanted), name, stage=STAGE_CONTAINERS)
         step = _write_step("create", CONTAINER, write, "no anonymous access")
-        yield _existing_container(wanted, step, found[name]) if name in found else step
+        if unknown:
+            yield _refused(step, "The containers could not be read; writing could change one.")
+        else:
+            yield _existing_container(wanted, step, found[name]) if name in found else step
 
 
 def _existing_container(wanted: StorageWanted, step: Step, found: Container) -> Step:
@@ -528,11 +558,16 @@ def _endpoint(target: Target, look: StorageLook, group: str, subnet: str) -> Ste
     found = _found_endpoint(target, look, group, subnet)
     if found is not None:
         return _kept(_named(step, found), _endpoint_state(found))
-    foreign = [e for e in look.endpoints or () if same_id(e.id, write.resource_id)]
-    if foreign:
-        reason = f"Its name is in use, for {foreign[0].target_id} in {foreign[0].subnet_id}."
-        return structs.replace(step, action="refuse", reason=reason, wanted=None)
-    return step
+    if look.endpoints is None:
+        return _refused(step, "The private endpoints could not be read; one of its name may exist.")
+    foreign = [e for e in look.endpoints if same_id(e.id, write.resource_id)]
+    return _refused(step, _in_use(foreign[0])) if foreign else step
+
+
+def _in_use(endpoint: PrivateEndpoint) -> str:
+    if endpoint.target_id is None:
+        return "An endpoint of its name is there, and could not be read."
+    return f"Its name is in use, for {endpoint.target_id} in {endpoint.subnet_id}."
 
 
 def _named(step: Step, found: PrivateEndpoint) -> Step:
@@ -573,12 +608,13 @@ def _storage_grants(wanted: StorageWanted, look: StorageLook) -> Iterator[Step]:
     listed = look.account is None or look.containers is not None
     lost = [g for g in wanted.grants if listed and g.container and g.container not in known]
     yield from (_nowhere(step, wanted) for step in _grants(lost, (), account))
-    yield from _grants([g for g in wanted.grants if g not in lost], look.assignments, account)
+    # Who has no identity yet is planned for by `provision`, once it is clear how it gets one.
+    ready = [g for g in wanted.grants if g.principal_id and g not in lost]
+    yield from _grants(ready, look.assignments, account)
 
 
 def _nowhere(step: Step, wanted: StorageWanted) -> Step:
-    reason = f"{wanted.account} has no such container; --container makes it."
-    return structs.replace(step, action="refuse", reason=reason, wanted=None)
+    return _refused(step, f"{wanted.account} has no such container; --container makes it.")
 
 
 def _grants(
@@ -667,24 +703,37 @@ def rbac_steps(
     assignments: Sequence[RoleAssignment] | None,
     *,
     level: Level | None = None,
-    locks: Sequence[Lock] = (),
+    locks: Sequence[Lock] | None = (),
 ) -> Plan:
     """Plan role assignments; every grant names its scope.
 
     ``assignments`` are those at and above the scopes, None when they could not be read: then all
-    are sent, and the service says which are there. ``level`` is the classification of the account
-    that the grants are on.
+    are sent, and the service says which are there. So are ``locks``. ``level`` is the
+    classification of the account that the grants are on.
     """
     if level is not None:
         refusals = [_contradiction(level, r) for r in reader_contradictions(grants, level)]
         if refusals:
             return Plan(steps=tuple(refusals))
     steps = _grants(grants, assignments, "")
-    unread = ["The role assignments that are there could not be read."]
+    unread = _unread_warnings(steps, assignments, locks)
     return Plan(
-        steps=(*_read_only(steps, locks), *steps),
-        warnings=tuple(unread if assignments is None else _conditions(steps)),
+        steps=(*_read_only(steps, locks or ()), *steps),
+        warnings=(*unread, *_conditions(steps)),
     )
+
+
+def _unread_warnings(
+    steps: Iterable[Step],
+    assignments: Sequence[RoleAssignment] | None,
+    locks: Sequence[Lock] | None,
+) -> list[str]:
+    """Say what could not be read and bears on what is planned."""
+    changes = any(step.action != "keep" for step in steps)
+    return [
+        *([ASSIGNMENTS_UNREAD] if assignments is None else []),
+        *([LOCKS_UNREAD] if locks is None and changes else []),
+    ]
 
 
 def _conditions(steps: Iterable[Step]) -> list[str]:
@@ -695,7 +744,7 @@ def rbac_remove_steps(
     grants: Sequence[GrantWanted],
     assignments: Sequence[RoleAssignment],
     *,
-    locks: Sequence[Lock] = (),
+    locks: Sequence[Lock] | None = (),
 ) -> Plan:
     """Plan the removal of role assignments at exactly their scopes.
 
@@ -704,8 +753,11 @@ def rbac_remove_steps(
     """
     steps = [step for grant in grants for step in _removals(grant, assignments)]
     scopes = [s.resource_id or "" for s in steps if s.action == "delete"]
-    blocking = [k for k in locks if any(is_at_or_above(k.scope, scope) for scope in scopes)]
-    return Plan(steps=(*(_locked(k, "lets nothing be removed") for k in blocking), *steps))
+    blocking = [k for k in locks or () if any(is_at_or_above(k.scope, scope) for scope in scopes)]
+    return Plan(
+        steps=(*(_locked(k, "lets nothing be removed") for k in blocking), *steps),
+        warnings=tuple(_unread_warnings(steps, assignments, locks)),
+    )
 
 
 def _removals(grant: GrantWanted, assignments: Sequence[RoleAssignment]) -> list[Step]:
@@ -743,7 +795,7 @@ def _lock(wanted: StorageWanted, look: StorageLook) -> Iterator[Step]:
     account = _account_id(wanted)
     write = arm.lock_write(account, LOCK_NAME, LOCK_NOTES, stage=STAGE_LOCK)
     step = _write_step("create", LOCK, write, "CanNotDelete on the account; data is not protected")
-    held = [lock for lock in look.locks if is_at_or_above(lock.scope, account)]
+    held = [lock for lock in look.locks or () if is_at_or_above(lock.scope, account)]
     yield _kept(step, f"The lock {held[0].name} ({held[0].level}) is there.") if held else step
 
 
@@ -755,7 +807,7 @@ def _warnings(target: Target, look: StorageLook, steps: Sequence[Step]) -> Itera
     yield from _reach(target, look)
     yield from _conditions(steps)
     yield from _early(target, look)
-    yield from _unread(target, look)
+    yield from _unread(target, look, steps)
     yield from _other_readers(target, look)
 
 
@@ -803,9 +855,11 @@ def _early(target: Target, look: StorageLook) -> Iterator[str]:
             )
 
 
-def _unread(target: Target, look: StorageLook) -> Iterator[str]:
-    if look.account is not None and target.wanted.grants and look.assignments is None:
-        yield "The role assignments that are there could not be read."
+def _unread(target: Target, look: StorageLook, steps: Sequence[Step]) -> Iterator[str]:
+    if look.locks is None and any(step.action != "keep" for step in steps):
+        yield LOCKS_UNREAD
+    if target.wanted.grants and look.assignments is None:
+        yield ASSIGNMENTS_UNREAD
     if target.wanted.endpoint_subnet and look.dns_zones is None:
         yield "The private DNS zones that are there could not be read; new ones are made."
 
@@ -864,7 +918,8 @@ def storage_delete_steps(look: StorageLook) -> Plan:
     if look.account is None:
         return Plan(steps=())
     account = look.account
-    locks = [_locked(k, "protects it") for k in look.locks if is_at_or_above(k.scope, account.id)]
+    held = [k for k in look.locks or () if is_at_or_above(k.scope, account.id)]
+    locks = [_locked(k, "protects it") for k in held]
     if locks:
         return Plan(steps=tuple(locks))
     write = arm.delete(arm.ACCOUNT, account.id, stage=STAGE_ACCOUNT)
@@ -893,6 +948,13 @@ def _has_our_name(endpoint: PrivateEndpoint, account: StorageAccount) -> bool:
 
 
 def _last_words(look: StorageLook, account: StorageAccount) -> Iterator[str]:
+    if look.locks is None:
+        yield LOCKS_UNREAD
+    for endpoint in look.endpoints or ():
+        if endpoint.target_id is None:
+            yield (
+                f"The private endpoint {endpoint.id} could not be read: it stays, and is billed."
+            )
     yield (
         "Soft delete does not outlive the account. Microsoft may recover it for 14 days, as long"
         " as nobody takes the name."

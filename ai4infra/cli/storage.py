@@ -137,10 +137,10 @@ def where(*, name: str) -> Callable[[F], F]:
 )
 @click.option(
     "--checkpoint-retention",
-    default="14d:90d",
     metavar="COOL:DELETE",
     callback=filled,
-    help="Days since the last change until a checkpoint is cooled, and deleted.",
+    help="Days since the last change until a checkpoint is cooled, and deleted."
+    "  [default: 14d:90d]",
 )
 @click.option(
     "--lifecycle",

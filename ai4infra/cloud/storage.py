@@ -267,7 +267,7 @@ def _taken(
         found = [a for a in accounts(session, subscription_id) if a.name.lower() == name.lower()]
     except Ai4infraError:
         # Who may not list the subscription cannot be told whether the account is in it.
-        found = []
+        return NameCheck(state="in use", message=message)
     if not found:
         return NameCheck(state="taken", message=message)
     here = same_id(group_of(found[0].id), group_scope(subscription_id, group))

@@ -60,6 +60,24 @@ def test_run_again_there_is_nothing_to_do(run: Any) -> None:
     assert second.json["account"] == first.json["account"]
 
 
+def test_what_was_begun_without_waiting_is_finished_by_the_next_run(run: Any) -> None:
+    begun = run(*CREATE, "--name", "sttrain", "--no-wait", "--yes", "-o", "json")
+    assert (begun.code, states(begun)) == (0, {"done", "in progress", "planned"})
+    finished = run(*CREATE, "--name", "sttrain", "--yes")
+    assert (finished.code, "--update" in finished.stderr) == (0, False)
+    settings = run("storage", "show", "--name", "sttrain", "-o", "json").json["blobService"]
+    assert (settings["blobSoftDeleteDays"], settings["containerSoftDeleteDays"]) == (7, 7)
+
+
+def test_a_plan_says_all_that_the_blob_service_shall_do(run: Any) -> None:
+    words = ("--no-hns", "--versioning", "--change-feed", "--soft-delete-days", "9")
+    shown = run(*CREATE, *words, "--restore-days", "5", "--dry-run")
+    assert (
+        "soft delete 9 days, blobs and containers, versions, change feed, restore within 5 days"
+        in (shown.stdout)
+    )
+
+
 def test_the_receipt_says_where_it_is_and_what_comes_next(run: Any) -> None:
     shown = run(*CREATE, "--name", "sttrain", "--yes")
     assert shown.code == 0
@@ -250,11 +268,14 @@ def test_a_machine_gets_an_identity_where_that_is_asked(run: Any, machine: Any) 
         (("--private-endpoint", VNET), "no resource id of a subnet"),
         (("--classification", "secret"), "no classification called 'secret'"),
         (("--versioning",), "no blob versioning"),
-        (("--change-feed",), "no the change feed"),
+        (("--change-feed",), "no change feed"),
         (("--restore-days", "7"), "point-in-time restore"),
         (("--key-uri", "https://kv.vault.azure.net/keys/k"), "user-assigned identity"),
         (("--key-identity", "x"), "but no key"),
-        (("--checkpoint-retention", "90d:14d"), "no later than it cools"),
+        (("--checkpoints", "ckpt", "--checkpoint-retention", "90d:14d"), "no later than it cools"),
+        (("--checkpoint-retention", "7d:30d"), "no container for checkpoints"),
+        (("--tag", "Classification=restricted"), "--classification"),
+        (("--allow-ip", "0.0.0.0/0"), "only public"),
         (("--lifecycle", "data"), "no lifecycle"),
         (("--expect", "2Tb"), "not a size"),
         (("--gpus", "8xA100"), "is a GPU"),

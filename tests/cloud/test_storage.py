@@ -223,8 +223,8 @@ def test_a_name_that_is_not_ours_is_taken_in_the_words_of_the_service() -> None:
     assert (found.state, found.message) == ("taken", "It is already taken.")
 
 
-def test_a_name_is_taken_where_our_own_accounts_cannot_be_listed() -> None:
-    assert checked(TAKEN, failed(403, "AuthorizationFailed")).state == "taken"
+def test_whose_a_name_is_stays_unknown_where_our_own_accounts_cannot_be_listed() -> None:
+    assert checked(TAKEN, failed(403, "AuthorizationFailed")).state == "in use"
 
 
 def test_a_name_that_no_account_can_have_is_a_usage_error() -> None:
