@@ -252,6 +252,9 @@ def test_a_machine_gets_an_identity_where_that_is_asked(run: Any, machine: Any) 
         (("--versioning",), "no blob versioning"),
         (("--change-feed",), "no the change feed"),
         (("--restore-days", "7"), "point-in-time restore"),
+        (("--soft-delete-days", "0"), "1 to 365 days"),
+        (("--soft-delete-days", "week"), "no whole number"),
+        (("--name", " "), "it is empty"),
         (("--key-uri", "https://kv.vault.azure.net/keys/k"), "user-assigned identity"),
         (("--key-identity", "x"), "but no key"),
         (("--checkpoint-retention", "90d:14d"), "no later than it cools"),
@@ -424,6 +427,8 @@ def test_advice_for_people_says_the_need_the_wall_and_why(real: Any) -> None:
         (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--workload", "film"), "no workload"),
         (("--dataset", "1KB", "--gpus", "8xND96asr_v4", "--files", "12M"), "at least one byte"),
         (("--gpus", "8xND96asr_v4"), "--dataset"),
+        (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--epochs", "0"), "at least 1"),
+        (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--shared-by", "two"), "no whole number"),
     ],
 )
 def test_a_job_that_cannot_be_ends_with_2(real: Any, words: tuple[str, ...], said: str) -> None:
