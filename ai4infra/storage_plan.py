@@ -328,7 +328,11 @@ def _blob_service(target: Target, look: StorageLook) -> Step:
     # The service leaves settings that a PUT does not name as they are.
     body = patch_of(different)
     write = arm.put(arm.BLOB_SERVICE, resource_id, body, stage=STAGE_BLOB_SERVICE)
-    return _existing(target, write, BLOB_SERVICE, different)
+    step = _existing(target, write, BLOB_SERVICE, different)
+    # An account without any container is one that a run before did not finish.
+    if different and look.containers == ():
+        return structs.replace(step, action="update", reason=None)
+    return step
 
 
 def _containers(wanted: StorageWanted, look: StorageLook) -> Iterator[Step]:

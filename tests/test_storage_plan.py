@@ -529,6 +529,16 @@ def test_redundancy_without_zones_changes_by_an_update():
     assert body_of(step) == {"sku": {"name": "Standard_GRS"}}
 
 
+def test_an_account_that_a_run_before_did_not_finish_gets_its_soft_delete():
+    off = BlobServiceSettings(blob_soft_delete_days=0, container_soft_delete_days=0)
+    look = structs.replace(looked_at(made(a_wanted())), blob_service=off, containers=())
+    step = only(storage_steps(a_wanted(), look), "blob service settings")
+    assert (step.action, step.reason) == ("update", None)
+    unknown = structs.replace(look, containers=None)
+    kept = only(storage_steps(a_wanted(), unknown), "blob service settings")
+    assert kept.action == "keep"
+
+
 def test_less_soft_delete_than_wanted_is_drift_of_the_blob_service():
     look = structs.replace(
         looked_at(made(a_wanted())),
