@@ -273,9 +273,11 @@ def _remarks(rows: Iterable[StepRow]) -> Iterator[str]:
 
 
 def _next(commands: Sequence[str]) -> Iterator[str]:
+    from ai4infra.render import Verbatim
+
     if commands:
         yield "To finish what is open:"
-        yield from (f"  {command}" for command in commands)
+        yield from (Verbatim(f"  {command}") for command in commands)
 
 
 def _step_tone(row: Any) -> Tone | None:

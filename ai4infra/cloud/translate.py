@@ -443,7 +443,7 @@ def _no_capacity(answer: Answer) -> Ai4infraError:
     return answer.build(
         ConflictError,
         "Azure has none of it to give there now; try another zone, region or size: "
-        "ai4infra recon --all-regions --startable",
+        "`ai4infra recon --all-regions --startable` lists them.",
     )
 
 
