@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -37,11 +35,6 @@ class Output:
         self._sandbox = options.sandbox
         self._subscription_said = bool(options.subscriptions or options.all_subscriptions)
         self._progress_shown = False
-
-    @property
-    def for_people(self) -> bool:
-        """True when the result is a table that a person reads."""
-        return self.format == "table" and self.query is None
 
     def result(self, page: Page) -> None:
         """Print the result to stdout; nothing else ever goes there."""
@@ -150,14 +143,3 @@ def error_lines(text: str, *, code: str | None = None, hint: str | None = None) 
     click.echo(f"ERROR: {f'({code}) ' if code else ''}{text}", err=True)
     if hint:
         click.echo(f"hint: {hint}", err=True)
-
-
-@contextmanager
-def quiet_interrupt(lines: Sequence[str]) -> Iterator[None]:
-    """Say these lines when Ctrl-C ends what is inside."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        for line in lines:
-            click.echo(line, err=True)
-        raise

@@ -33,10 +33,8 @@ class _Zone(msgspec.Struct, rename="camel"):
 
 class _Metadata(msgspec.Struct, rename="camel"):
     region_type: str | None = None
-    region_category: str | None = None
     geography: str | None = None
     geography_group: str | None = None
-    physical_location: str | None = None
 
 
 class _Location(msgspec.Struct, rename="camel"):
