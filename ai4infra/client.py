@@ -42,7 +42,7 @@ from ai4infra.model import (
     Subscription,
 )
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA
-from ai4infra.settings import Settings, az_profile_path, read_az_profile, resolve
+from ai4infra.settings import Settings, az_profile_path, read_az_profile, resolve, wants_sandbox
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -54,7 +54,6 @@ T = TypeVar("T")
 Say = Callable[[str], None]
 
 _NAMES_SHOWN = 3
-_FALSE = ("", "0", "false", "no", "off")
 
 
 class Survey(Record, frozen=True):
@@ -113,7 +112,7 @@ def connect(
     }
     settings = resolve(given, env)
     if sandbox is None:
-        sandbox = env.get("AI4INFRA_SANDBOX", "").strip().casefold() not in _FALSE
+        sandbox = wants_sandbox(env)
     if sandbox:
         return _in_sandbox(settings, env, trace)
     session = Session(

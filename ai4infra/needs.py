@@ -589,8 +589,8 @@ def _actions(
     yield from choice.unknown
     for name in _unknown_pools(required, pools):
         yield (
-            f"The quota {name!r} in {place.region} is not known: ai4infra quota list --region"
-            f" {place.region} shows what Azure tells."
+            f"The quota {name!r} in {place.region} is not known:"
+            f" `ai4infra quota list --region {place.region}` shows what Azure tells."
         )
 
 

@@ -29,7 +29,7 @@ from ai4infra.model import (
     Sku,
     Summary,
 )
-from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command
+from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command, quota_title
 
 CAVEAT = (
     "Listing and quota are not capacity: only an attempt to allocate proves that Azure has"
@@ -636,10 +636,14 @@ def _blocker(offer: Offer, spot: bool) -> str:
     if offer.access == "retired":
         return "retired"
     if spot:
-        return "not a spot size" if offer.spot_capable is False else "spot quota"
+        return "not a spot size" if offer.spot_capable is False else _used_up(SPOT_QUOTA)
     if offer.fit_limit == "regional":
-        return "regional vCPU quota"
-    return "family quota is 0" if offer.quota_limit == 0 else "family quota used up or too small"
+        return _used_up(REGIONAL_QUOTA)
+    return "family quota is 0" if offer.quota_limit == 0 else _used_up("family quota")
+
+
+def _used_up(name: str) -> str:
+    return f"{quota_title(name)} used up or too small"
 
 
 def _actions(
@@ -665,7 +669,7 @@ def _actions(
     unknown = [o for o in rows if is_startable(o, spot=spot) is None]
     if unknown:
         yield (
-            f"The quota of {_where(unknown)} is not known: ai4infra quota list shows what Azure"
+            f"The quota of {_where(unknown)} is not known: `ai4infra quota list` shows what Azure"
             " tells, a support request asks for the rest."
         )
     zonal = [o for o in rows if o.access in ("zone-limited", "regional-only")]

@@ -341,9 +341,10 @@ def _blob_service(target: Target, look: StorageLook) -> Step:
     body = patch_of(different)
     write = arm.put(arm.BLOB_SERVICE, resource_id, body, stage=STAGE_BLOB_SERVICE)
     step = _existing(target, write, BLOB_SERVICE, different)
-    # Containers come after the settings: an account without any was left unfinished.
-    unfinished = look.containers == () and bool(different)
-    return _write_step("update", BLOB_SERVICE, write, step.detail) if unfinished else step
+    # An account without any container is one that a run before did not finish.
+    if different and look.containers == ():
+        return structs.replace(step, action="update", reason=None)
+    return step
 
 
 def _blob_service_detail(target: Target) -> str:

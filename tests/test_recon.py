@@ -535,7 +535,7 @@ def test_the_summary_counts_each_row_once() -> None:
         "family quota used up or too small": 1,
         "no access in the region": 1,
         "offer type not entitled": 1,
-        "regional vCPU quota": 1,
+        "regional total (cores) used up or too small": 1,
         "retired": 1,
     }
     assert told.sizes == told.startable + told.unknown + sum(told.blocked_by.values())
@@ -578,7 +578,7 @@ def test_the_spot_summary_asks_for_spot_quota() -> None:
         spot=a_quota("lowPriorityCores", 20, 10),
     )
     told = summary([one], [pools], spot=True)
-    assert told.blocked_by == {"spot quota": 1}
+    assert told.blocked_by == {"spot pool (lowPriorityCores) used up or too small": 1}
     assert told.actions == (request_line("lowPriorityCores", 106),)
 
 

@@ -529,6 +529,16 @@ def test_redundancy_without_zones_changes_by_an_update():
     assert body_of(step) == {"sku": {"name": "Standard_GRS"}}
 
 
+def test_an_account_that_a_run_before_did_not_finish_gets_its_soft_delete():
+    off = BlobServiceSettings(blob_soft_delete_days=0, container_soft_delete_days=0)
+    look = structs.replace(looked_at(made(a_wanted())), blob_service=off, containers=())
+    step = only(storage_steps(a_wanted(), look), "blob service settings")
+    assert (step.action, step.reason) == ("update", None)
+    unknown = structs.replace(look, containers=None)
+    kept = only(storage_steps(a_wanted(), unknown), "blob service settings")
+    assert kept.action == "keep"
+
+
 def test_less_soft_delete_than_wanted_is_drift_of_the_blob_service():
     look = structs.replace(
         looked_at(made(a_wanted())),
@@ -987,21 +997,6 @@ def test_a_name_whose_owner_is_unknown_is_not_called_somebody_elses():
     look = StorageLook(name=NameCheck(state="in use"))
     (refusal,) = storage_steps(a_wanted(), look).refusals
     assert "could not be found out" in str(refusal.reason)
-
-
-# --- Half made ---
-
-
-def test_an_account_without_a_container_gets_the_settings_that_it_was_left_without():
-    world = made(a_wanted())
-    for key in [k for k in world if "/blobservices/" in k]:
-        del world[key]
-    plan = storage_steps(a_wanted(), looked_at(world))
-    assert [(s.action, s.kind) for s in plan.changes] == [
-        ("update", "blob service settings"),
-        ("create", "container"),
-    ]
-    assert plan.warnings == ()
 
 
 # --- Deleting ---

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         NeedReport,
         Offer,
         Problem,
+        Quota,
         Recon,
         RegionQuota,
         Subscription,
@@ -271,9 +272,9 @@ def _columns(found: Recon, currency: str | None, *, spot: bool, physical: bool) 
         Column("IB Gb/s", lambda o: _or_none(o.infiniband_gbps), True, 11),
         Column("Zones", lambda o: ",".join(o.zones) or "-", False, 7),
         Column("Access", _access),
-        Column("Quota", _quota, True, 3),
+        Column("Quota vCPUs", _quota, True, 3),
         Column("Fits", lambda o: _fits(o, o.fit_vms), True, 1 if spot else 0),
-        Column("Limit", _limit, False, 4 if spot else 2),
+        Column("Bound by", _limit, False, 4 if spot else 2),
         Column("Spot fits", lambda o: _fits(o, o.spot_fit_vms), True, 0 if spot else 9),
     ]
     if physical:
@@ -335,7 +336,10 @@ def _fits(offer: Offer, vms: int | None) -> str:
 
 
 def _limit(offer: Offer) -> str:
-    return "access" if _closed(offer) else offer.fit_limit or "?"
+    """Name what binds ``fit_vms``: access, or one of the limits."""
+    if _closed(offer):
+        return "access"
+    return "regional total" if offer.fit_limit == "regional" else offer.fit_limit or "?"
 
 
 def _closed(offer: Offer) -> bool:
@@ -355,26 +359,41 @@ def _summary(found: Recon) -> Iterator[str]:
         blocked = ", ".join(f"{number} {why}" for why, number in summary.blocked_by.items())
         yield f"In the way: {blocked}."
     if len(found.region_quotas) <= _REGIONS_IN_FULL:
-        yield from map(_pools, found.region_quotas)
+        names = {s.id: s.name for s in found.subscriptions}
+        yield from (_pools(quotas, names) for quotas in found.region_quotas)
     if summary.actions:
         yield ""
         yield "What to do:"
-        yield from (f"  {action}" for action in summary.actions)
+        yield from map(_action, summary.actions)
+
+
+def _action(text: str) -> str:
+    """Indent what to do; a command stays on one line."""
+    from ai4infra.render import Verbatim
+
+    return Verbatim(f"  {text}") if text.startswith("ai4infra ") else f"  {text}"
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _pools(quotas: RegionQuota) -> str:
-    regional, spot = quotas.regional, quotas.spot
+def _pools(quotas: RegionQuota, names: dict[str, str]) -> str:
+    from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, quota_title
+
     return (
-        f"{quotas.region}: {_used(regional)} vCPUs of the regional total used,"
-        f" {_used(spot)} of the spot pool."
+        f"{_place(quotas.region, quotas.subscription_id, names)}: {_used(quotas.regional)} vCPUs of"
+        f" the {quota_title(REGIONAL_QUOTA)} used, {_used(quotas.spot)} of the"
+        f" {quota_title(SPOT_QUOTA)}."
     )
 
 
-def _used(quota: Any) -> str:
+def _place(region: str, subscription_id: str, names: dict[str, str]) -> str:
+    """Name a region, and the subscription where there are several."""
+    return f"{region} ({names[subscription_id]})" if len(names) > 1 else region
+
+
+def _used(quota: Quota | None) -> str:
     return f"{_number(quota.used)} of {_number(quota.limit)}" if quota else "unknown"
 
 
@@ -442,20 +461,27 @@ def _price_of(answer: NeedAnswer | Alternative) -> str:
 
 
 def _short_of(answer: NeedAnswer) -> str:
-    limits = (f"{_number(s.short_vcpus)} vCPUs of {s.limit}" for s in answer.shortfalls)
+    from ai4infra.plan import quota_title
+
+    limits = (
+        f"{_number(s.short_vcpus)} vCPUs of {quota_title(s.limit)}" for s in answer.shortfalls
+    )
     return "; ".join(limits) or ("not available" if answer.blocked else "-")
 
 
 def _need_lines(report: NeedReport, names: dict[str, str], *, with_prices: bool) -> Iterator[str]:
     """Explain each answer that is no clear yes, then list what fits instead."""
     for answer in _explained(report.answers):
-        lines = [*_why(answer), *(f"  {action}" for action in answer.actions)]
+        lines = [*_why(answer), *map(_action, answer.actions)]
         if lines:
-            who = f" ({names[answer.subscription_id]})" if len(names) > 1 else ""
-            yield from (f"{answer.region}{who}: {_VERDICTS[answer.fits].lower()}", *lines, "")
+            where = _place(answer.region, answer.subscription_id, names)
+            yield from (f"{where}: {_VERDICTS[answer.fits].lower()}", *lines, "")
     if report.alternatives:
         yield "What fits instead, cheapest per GPU first:"
         yield from _alternatives(report, names, with_prices=with_prices)
+        yield ""
+    elif report.fits_somewhere is not True:
+        yield "No other size here is known to fit instead within access and quota."
         yield ""
 
 
@@ -468,11 +494,13 @@ def _explained(answers: Sequence[NeedAnswer]) -> list[NeedAnswer]:
 
 
 def _why(answer: NeedAnswer) -> Iterator[str]:
+    from ai4infra.plan import quota_title
+
     for text in answer.blocked:
         yield f"  {text}"
     for lack in answer.shortfalls:
         yield (
-            f"  {lack.label}: {_number(lack.required_vcpus)} vCPUs needed,"
+            f"  {quota_title(lack.limit)}: {_number(lack.required_vcpus)} vCPUs needed,"
             f" {_number(lack.free_vcpus)} free, {_number(lack.short_vcpus)} short"
             f" (limit to ask for: {_number(lack.new_limit_vcpus)})"
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ai4infra.cli import complete
-from ai4infra.cli.options import SETTINGS, Command, Options, common, filled, switch
+from ai4infra.cli.options import SETTINGS, Command, Options, common, filled, switch, whole
 from ai4infra.cli.start import offline
 from ai4infra.cli.storage import one_of
 
@@ -42,7 +42,9 @@ WORKLOADS = ("images", "text", "checkpoints")
 @click.option(
     "--gpus", required=True, metavar="COUNTxSIZE", help="VMs of a GPU size: 8xND96asr_v4."
 )
-@click.option("--epochs", type=click.IntRange(1), default=1, help="Passes over the dataset.")
+@click.option(
+    "--epochs", callback=whole, default="1", metavar="COUNT", help="Passes over the dataset."
+)
 @click.option(
     "--workload",
     default="images",
@@ -51,7 +53,11 @@ WORKLOADS = ("images", "text", "checkpoints")
     help="What is read or written.",
 )
 @click.option(
-    "--shared-by", type=click.IntRange(1), default=1, help="Jobs on the account, this one counted."
+    "--shared-by",
+    callback=whole,
+    default="1",
+    metavar="COUNT",
+    help="Jobs on the account, this one counted.",
 )
 @click.option(
     "-r",

@@ -160,7 +160,7 @@ def test_waiting_for_a_role_that_nobody_gave_ends_with_3(made: Any) -> None:
     shown = made("rbac", "wait", CONTRIBUTOR, "--to", "me", "--on", ACCOUNT)
     assert (shown.code, shown.stdout) == (3, "")
     assert "hint: " in shown.stderr
-    assert "ai4infra rbac assign" in shown.stderr
+    assert "ai4infra --sandbox rbac assign" in shown.stderr
 
 
 @pytest.mark.parametrize(
