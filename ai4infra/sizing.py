@@ -429,6 +429,11 @@ def _check(job: Job) -> None:
             f"{job.files:,} files do not fit into {_size(job.dataset_bytes)}: a file has at least"
             " one byte."
         )
+    if job.sample_bytes is not None and job.sample_bytes > job.dataset_bytes:
+        raise UsageError(
+            f"A sample of {_size(job.sample_bytes)} does not fit into"
+            f" {_size(job.dataset_bytes)} of data."
+        )
 
 
 def _local_disk(facts: GpuFacts) -> _Local:

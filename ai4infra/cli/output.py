@@ -139,7 +139,12 @@ def in_sandbox(text: str) -> str:
 
 
 def error_lines(text: str, *, code: str | None = None, hint: str | None = None) -> None:
-    """Print one error: a sentence with the service's code, then what to do next."""
-    click.echo(f"ERROR: {f'({code}) ' if code else ''}{text}", err=True)
+    """Print one error: a sentence with the service's code, then what to do next.
+
+    What was typed may be in it, and with it a signature or a key.
+    """
+    from ai4infra.cloud.masking import mask
+
+    click.echo(f"ERROR: {f'({code}) ' if code else ''}{mask(text)}", err=True)
     if hint:
-        click.echo(f"hint: {hint}", err=True)
+        click.echo(f"hint: {mask(hint)}", err=True)

@@ -79,6 +79,7 @@ def advise(options: Options, **given: Any) -> None:
     network and disks of the VM size. Nothing is asked of Azure.
     """
     from ai4infra import sizing
+    from ai4infra.ids import region_key
 
     out = offline(options)
     vms = sizing.parse_vms(given["gpus"])
@@ -94,6 +95,8 @@ def advise(options: Options, **given: Any) -> None:
         region=given["region"],
         premium=given["premium"],
     )
+    if job.region is not None and region_key(job.region) not in complete.known_regions():
+        out.warn(f"No region called {job.region!r} is known here: what holds everywhere is used.")
     out.result(_page(sizing.advise(job)))
 
 
@@ -121,7 +124,8 @@ def _page(advice: StorageAdvice) -> Page:
 
 def _asked(advice: StorageAdvice) -> Iterator[str]:
     job = advice.job
-    yield f"{job.vms} x {job.size}, {job.workload}, {job.epochs} epochs"
+    epochs = "1 epoch" if job.epochs == 1 else f"{job.epochs} epochs"
+    yield f"{job.vms} x {job.size}, {job.workload}, {epochs}"
     yield _demand(advice.demand)
     for use in advice.usage:
         if use.percent is not None:

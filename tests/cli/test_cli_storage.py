@@ -444,6 +444,7 @@ def test_advice_for_people_says_the_need_the_wall_and_why(real: Any) -> None:
         (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--files", "many"), "not a number"),
         (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--workload", "film"), "no workload"),
         (("--dataset", "1KB", "--gpus", "8xND96asr_v4", "--files", "12M"), "at least one byte"),
+        (("--dataset", "2GB", "--gpus", "8xND96asr_v4", "--sample-size", "3GB"), "does not fit"),
         (("--gpus", "8xND96asr_v4"), "--dataset"),
         (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--epochs", "0"), "at least 1"),
         (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--shared-by", "two"), "no whole number"),
@@ -453,6 +454,12 @@ def test_a_job_that_cannot_be_ends_with_2(real: Any, words: tuple[str, ...], sai
     shown = real("storage", "advise", *words)
     assert (shown.code, shown.stdout) == (2, "")
     assert said in shown.stderr
+
+
+def test_advice_for_a_region_that_is_not_known_says_so(real: Any) -> None:
+    words = ("--dataset", "2TB", "--gpus", "8xND96asr_v4")
+    assert "'mars'" in real("storage", "advise", *words, "--region", "mars").stderr
+    assert real("storage", "advise", *words, "--region", "East US 2").stderr == ""
 
 
 # --- what the service does otherwise
