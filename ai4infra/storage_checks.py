@@ -79,6 +79,7 @@ def check_wanted(wanted: StorageWanted) -> None:
     _check_protection(wanted)
     _check_lifecycles(wanted)
     _check_tags(wanted.tags)
+    _check_level_tag(wanted)
 
 
 def _check_network(wanted: StorageWanted) -> None:
@@ -207,13 +208,18 @@ def _check_tags(tags: dict[str, str]) -> None:
     twice = [k for k, n in Counter(k.casefold() for k in tags).items() if n > 1]
     if twice:
         raise UsageError(f"The tag {twice[0]} is given twice; case makes no difference.")
-    if any(name.casefold() == classification.TAG for name in tags):
-        raise UsageError(
-            f"The tag {classification.TAG} records what is demanded of an account.",
-            hint="Say it by --classification, which demands it.",
-        )
     for name, value in tags.items():
         _check_tag(name, value)
+
+
+def _check_level_tag(wanted: StorageWanted) -> None:
+    """Refuse to record a level whose demands nobody would look at."""
+    tagged = classification.recorded(wanted.tags)
+    if tagged is not None and tagged != classification.known_level(wanted.classification):
+        raise UsageError(
+            f"A tag alone does not make data {tagged.name}.",
+            hint=f"Say --classification {tagged.name}: it sets the tag, and what it demands.",
+        )
 
 
 def _check_tag(name: str, value: str) -> None:
