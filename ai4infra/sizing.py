@@ -233,7 +233,7 @@ def parse_vms(text: str) -> Vms:
             f"{match[2]} is a GPU; which VM they are in decides what can feed them.",
             hint="Say the size, such as 8xND96asr_v4; ai4infra recon --gpu lists them.",
         )
-    if not gpus.is_gpu_series(match[2]):
+    if gpus.series_class(match[2]) is None:
         raise unknown_name(
             "GPU size", match[2], gpus.all_sizes(), listing="Say the size, such as 8xND96asr_v4."
         )

@@ -13,6 +13,7 @@ from ai4infra.classification import TAG as CLASSIFICATION_TAG
 from ai4infra.classification import Level, contradictions, reader_contradictions
 from ai4infra.ids import region_key
 from ai4infra.model import (
+    BlobServiceSettings,
     Container,
     DnsZone,
     Finding,
@@ -329,10 +330,15 @@ def _blob_service(target: Target, look: StorageLook) -> Step:
     body = patch_of(different)
     write = arm.put(arm.BLOB_SERVICE, resource_id, body, stage=STAGE_BLOB_SERVICE)
     step = _existing(target, write, BLOB_SERVICE, different)
-    # An account without any container is one that a run before did not finish.
-    if different and look.containers == ():
+    if different and _is_unfinished(look, look.blob_service):
         return structs.replace(step, action="update", reason=None)
     return step
+
+
+def _is_unfinished(look: StorageLook, found: BlobServiceSettings) -> bool:
+    """Tell an account that a run before made and did not come to set up: nothing is in it yet."""
+    never_set = found.blob_soft_delete_days == found.container_soft_delete_days == 0
+    return look.containers == () and never_set
 
 
 def _containers(wanted: StorageWanted, look: StorageLook) -> Iterator[Step]:
