@@ -10,7 +10,14 @@ from msgspec import structs
 from ai4infra import arm, lifecycle
 from ai4infra.arm import ArmWrite
 from ai4infra.ids import region_key
-from ai4infra.model import Container, LifecycleRule, Step, StorageLook, StorageWanted
+from ai4infra.model import (
+    BlobServiceSettings,
+    Container,
+    LifecycleRule,
+    Step,
+    StorageLook,
+    StorageWanted,
+)
 from ai4infra.plan import REGISTRATION, RegistrationWanted
 from ai4infra.storage_checks import is_premium
 from ai4infra.storage_names import group_scope
@@ -148,10 +155,15 @@ def blob_service_step(target: Target, look: StorageLook) -> Step:
     body = patch_of(different)
     write = arm.put(arm.BLOB_SERVICE, resource_id, body, stage=STAGE_BLOB_SERVICE)
     step = _existing(target, write, BLOB_SERVICE, different)
-    # An account without any container is one that a run before did not finish.
-    if different and look.containers == ():
+    if different and _is_unfinished(look, look.blob_service):
         return structs.replace(step, action="update", reason=None)
     return step
+
+
+def _is_unfinished(look: StorageLook, found: BlobServiceSettings) -> bool:
+    """Tell an account that a run before made and did not come to set up: nothing is in it yet."""
+    never_set = found.blob_soft_delete_days == found.container_soft_delete_days == 0
+    return look.containers == () and never_set
 
 
 def _blob_service_detail(target: Target) -> str:
