@@ -19,6 +19,8 @@ from msgspec import structs
 
 from ai4infra import needs as needs_
 from ai4infra import recon as recon_
+from ai4infra import selection
+from ai4infra import summary as summary_
 from ai4infra.cloud import compute, prices, subscriptions
 from ai4infra.cloud.cache import Cache, default_dir
 from ai4infra.cloud.clouds import find
@@ -261,12 +263,12 @@ class Azure:
         """Return one row per GPU size that the regions list: access, quota, prices, what fits.
 
         Rows come by subscription, region and size unless ``sort`` (``price``, ``-fit``, …) says
-        otherwise; see ``recon.select`` for the filters. A region that could not be read is in
+        otherwise; see ``selection.select`` for the filters. A region that could not be read is in
         ``problems``. Raises UsageError for a region, size, GPU model or subscription that does
         not exist, and what Azure says where nothing at all could be read.
         """
         chosen = partial(
-            recon_.select,
+            selection.select,
             families=families,
             gpus=gpus,
             min_gpus=min_gpus,
@@ -275,9 +277,9 @@ class Azure:
             spot=spot,
             sizes=sizes,
         )
-        ordered = partial(recon_.sort, key=sort, spot=spot) if sort else tuple[Offer, ...]
+        ordered = partial(selection.sort, key=sort, spot=spot) if sort else tuple[Offer, ...]
         ordered(())
-        recon_.select(
+        selection.select(
             (), families=families, min_gpus=min_gpus, min_gpu_memory_gib=min_gpu_memory_gib
         )
         found = self.survey(
@@ -291,12 +293,12 @@ class Azure:
             refresh=refresh,
             on_progress=on_progress,
         )
-        if sizes and (unknown := recon_.unlisted_sizes(sizes, found.offers)):
+        if sizes and (unknown := selection.unlisted_sizes(sizes, found.offers)):
             raise unknown
         offers = ordered(chosen(found.offers))
         return Recon(
             offers=offers,
-            summary=recon_.summary(offers, found.region_quotas, spot=spot),
+            summary=summary_.summary(offers, found.region_quotas, spot=spot),
             region_quotas=found.region_quotas,
             subscriptions=found.subscriptions,
             problems=found.problems,
@@ -718,7 +720,7 @@ def _remarks(places: Sequence[_Place], answers: _Answers, *, all_regions: bool) 
 def _unlisted(sizes: Sequence[str], offers: Sequence[Offer], found: Survey) -> Iterable[str]:
     """Name the asked sizes that exist but that none of the regions lists."""
     for size in sizes:
-        if not recon_.select(found.offers, sizes=[size]):
+        if not selection.select(found.offers, sizes=[size]):
             yield f"{size} is not listed in {_some(found.regions)}."
 
 

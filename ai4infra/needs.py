@@ -25,15 +25,15 @@ from ai4infra.model import (
 )
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command
 from ai4infra.recon import (
-    REGION_ACCESS_PAGE,
     exact_gpus,
     is_model,
     limits_of,
     memory_per_gpu_gib,
     natural_key,
-    unlisted_sizes,
     whole_gpu_memory_gib,
 )
+from ai4infra.selection import unlisted_sizes
+from ai4infra.summary import REGION_ACCESS_PAGE
 
 MAX_COUNT = 100_000
 """Most VMs or GPUs that one need may ask for."""

@@ -213,8 +213,8 @@ def _tell(out: Output, warnings: Iterable[str], problems: Iterable[Problem]) -> 
 
 def _recon_page(found: Recon, given: dict[str, Any]) -> Page:
     from ai4infra.model import Offer
-    from ai4infra.recon import CAVEAT
     from ai4infra.render import Page, document
+    from ai4infra.summary import CAVEAT
 
     currency = None if given["no_prices"] else given["currency"].upper()
     parts = {
@@ -405,8 +405,8 @@ _VERDICTS = {True: "FITS", False: "DOES NOT FIT", None: "UNKNOWN"}
 
 def _need_page(report: NeedReport, survey: Survey, currency: str | None) -> Page:
     from ai4infra.model import NeedAnswer
-    from ai4infra.recon import CAVEAT
     from ai4infra.render import Page, document
+    from ai4infra.summary import CAVEAT
 
     parts = {
         "subscriptions": survey.subscriptions,
