@@ -13,7 +13,7 @@ from datetime import date, datetime, timezone
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 from msgspec import structs
 
@@ -47,6 +47,7 @@ from ai4infra.settings import Settings, az_profile_path, read_az_profile, resolv
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
     from azure.core.pipeline.transport import HttpTransport
+    from typing_extensions import Unpack
 
     from ai4infra.plan import Plan
 
@@ -54,6 +55,19 @@ T = TypeVar("T")
 Say = Callable[[str], None]
 
 _NAMES_SHOWN = 3
+
+
+class Where(TypedDict, total=False):
+    """What a survey asks, and where, beside its regions; see ``Azure.survey``."""
+
+    subscriptions: Sequence[str]
+    all_subscriptions: bool
+    all_regions: bool
+    with_prices: bool
+    currency: str
+    physical_zones: bool
+    refresh: bool
+    on_progress: Say | None
 
 
 class Survey(Record, frozen=True):
@@ -243,9 +257,6 @@ class Azure:
     def recon(
         self,
         *regions: str,
-        subscriptions: Sequence[str] = (),
-        all_subscriptions: bool = False,
-        all_regions: bool = False,
         families: Sequence[str] | None = None,
         gpus: Sequence[str] = (),
         min_gpus: float | None = None,
@@ -254,18 +265,15 @@ class Azure:
         startable: bool = False,
         spot: bool = False,
         sort: str | None = None,
-        with_prices: bool = True,
-        currency: str = "USD",
-        physical_zones: bool = False,
-        refresh: bool = False,
-        on_progress: Say | None = None,
+        **where: Unpack[Where],
     ) -> Recon:
         """Return one row per GPU size that the regions list: access, quota, prices, what fits.
 
         Rows come by subscription, region and size unless ``sort`` (``price``, ``-fit``, …) says
-        otherwise; see ``selection.select`` for the filters. A region that could not be read is in
-        ``problems``. Raises UsageError for a region, size, GPU model or subscription that does
-        not exist, and what Azure says where nothing at all could be read.
+        otherwise. The filters are those of ``selection.select``, the other arguments those of
+        ``survey``. A region that could not be read is in ``problems``. Raises UsageError for a
+        region, size, GPU model or subscription that does not exist, and what Azure says where
+        nothing at all could be read.
         """
         chosen = partial(
             selection.select,
@@ -282,17 +290,7 @@ class Azure:
         selection.select(
             (), families=families, min_gpus=min_gpus, min_gpu_memory_gib=min_gpu_memory_gib
         )
-        found = self.survey(
-            *regions,
-            subscriptions=subscriptions,
-            all_subscriptions=all_subscriptions,
-            all_regions=all_regions,
-            with_prices=with_prices,
-            currency=currency,
-            physical_zones=physical_zones,
-            refresh=refresh,
-            on_progress=on_progress,
-        )
+        found = self.survey(*regions, **where)
         if sizes and (unknown := selection.unlisted_sizes(sizes, found.offers)):
             raise unknown
         offers = ordered(chosen(found.offers))
@@ -310,7 +308,7 @@ class Azure:
         *needs: str,
         regions: Sequence[str] = (),
         spot: bool = False,
-        **where: Any,
+        **where: Unpack[Where],
     ) -> NeedReport:
         """Answer whether all needs together fit, for every region: ``8xStandard_ND96asr_v4``.
 
@@ -345,7 +343,9 @@ class Azure:
     ) -> Survey:
         """Read sizes, quota and list prices of some regions, side by side and unfiltered.
 
-        Without regions the default location of the settings is taken. See ``recon``.
+        Without regions the default location of the settings is taken, without subscriptions the
+        default one. ``physical_zones`` fills that field of the offers, ``refresh`` asks again for
+        what is cached, and ``on_progress`` receives a line per region. Raises as ``recon`` does.
         """
         currency = prices.check_currency(currency)
         asked = self._asked(regions, all_regions)

@@ -17,6 +17,7 @@ PURE = {
     "recon",
     "selection",
     "summary",
+    "mixes",
     "needs",
     "plan",
     "render",

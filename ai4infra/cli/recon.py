@@ -23,7 +23,7 @@ from ai4infra.errors import EXIT_INCOMPLETE, EXIT_NO
 
 if TYPE_CHECKING:
     from ai4infra.cli.output import Output
-    from ai4infra.client import Azure
+    from ai4infra.client import Azure, Where
     from ai4infra.model import Offer, Problem
 
 EXAMPLES = """
@@ -136,7 +136,7 @@ _FILTERS = {
 }
 
 
-def _where(options: Options, given: dict[str, Any], out: Output) -> dict[str, Any]:
+def _where(options: Options, given: dict[str, Any], out: Output) -> Where:
     """Return the arguments that a survey takes."""
     return {
         "subscriptions": options.subscriptions,
