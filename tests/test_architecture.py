@@ -12,7 +12,8 @@ PAGE = PACKAGE.parent / "docs" / "architecture.md"
 READS_DATA = {"gpus", "classification", "limits", "roles"}
 PURE = {
     *READS_DATA,
-    *("errors", "model", "ids", "storage_names", "sizing", "recon", "needs", "plan", "render"),
+    *("errors", "model", "ids", "storage_names", "sizing", "recon", "selection", "summary"),
+    *("mixes", "needs", "plan", "render"),
     *("lifecycle", "arm", "storage_checks", "storage_target", "storage_plan", "emit", "audit"),
 }
 CLOCKS = {"now", "today", "utcnow", "time", "monotonic", "perf_counter"}

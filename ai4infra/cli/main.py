@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -83,7 +83,7 @@ def _closed_pipe_told() -> Iterator[None]:
         raise ClosedPipeError from error
 
 
-def _guarded(call: Any, *, debug: bool, sandbox: bool) -> int:
+def _guarded(call: Callable[[], Any], *, debug: bool, sandbox: bool) -> int:
     """Return the exit code of a call, telling on stderr why it is not 0."""
     try:
         code = call()

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ai4infra.cli.options import Options
+    from ai4infra.model import Problem
     from ai4infra.render import Format, Page, Query, Screen
 
 SANDBOX_NOTICE = "sandbox: an example world, not your subscription"
@@ -76,6 +79,11 @@ class Output:
         """Tell of a part that failed while the rest goes on; never kept quiet."""
         self.end_progress()
         error_lines(self._copyable(text), code=code, hint=hint and self._copyable(hint))
+
+    def problems(self, problems: Iterable[Problem]) -> None:
+        """Tell of everything that the result lacks."""
+        for each in problems:
+            self.problem(f"{each.subject}: {each.message}", code=each.code, hint=each.hint)
 
     def progress(self, text: str) -> None:
         """Show what is going on: one line that overwrites itself, on a terminal only."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ai4infra.cli.recon import _fits, _limit
+from ai4infra.cli.recon_pages import _fits, _limit
 from ai4infra.model import Offer
 from ai4infra.sandbox import Sandbox, open_sandbox
 from ai4infra.sandbox.serve import environment, serve
