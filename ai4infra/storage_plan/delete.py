@@ -44,7 +44,8 @@ def _losses(look: StorageLook) -> str:
     if look.containers is None:
         return "with all data; which containers it has is unknown"
     names = ", ".join(c.name for c in look.containers)
-    return f"with all data in {len(look.containers)} containers: {names}" if names else "empty"
+    count = "1 container" if len(look.containers) == 1 else f"{len(look.containers)} containers"
+    return f"with all data in {count}: {names}" if names else "empty"
 
 
 def _own_endpoints(look: StorageLook, account: StorageAccount) -> Iterator[Step]:
