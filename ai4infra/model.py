@@ -517,6 +517,8 @@ class BlobServiceSettings(Record, frozen=True):
     change_feed: bool | None = None
     restore_days: int | None = None
     """Point-in-time restore."""
+    raw: dict[str, Any] = {}
+    """The properties as the service says them, without those that only it sets."""
 
 
 class Container(Record, frozen=True):

@@ -151,8 +151,9 @@ def blob_service_step(target: Target, look: StorageLook) -> Step:
         step = write_step("keep", BLOB_SERVICE, write, "unknown")
         return kept_step(step, "The settings could not be read.")
     different = _unlike(blob_comparisons(target, look.blob_service))
-    # The service leaves settings that a PUT does not name as they are.
-    body = patch_of(different)
+    # Microsoft documents no PATCH here, and not that a PUT keeps what it does not name.
+    changes = patch_of(different).get("properties", {})
+    body = {"properties": {**look.blob_service.raw, **changes}}
     write = arm.put(arm.BLOB_SERVICE, resource_id, body, stage=STAGE_BLOB_SERVICE)
     step = _existing(target, write, BLOB_SERVICE, different)
     if different and _is_unfinished(look, look.blob_service):

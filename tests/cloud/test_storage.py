@@ -251,21 +251,22 @@ def settings(properties: Any) -> BlobServiceSettings:
 
 
 def test_soft_delete_is_told_in_days() -> None:
-    found = settings(
-        {
-            "deleteRetentionPolicy": {"enabled": True, "days": 14},
-            "containerDeleteRetentionPolicy": {"enabled": True, "days": 7},
-            "isVersioningEnabled": True,
-            "changeFeed": {"enabled": True, "retentionInDays": 3},
-            "restorePolicy": {"enabled": True, "days": 5},
-        }
-    )
+    said = {
+        "deleteRetentionPolicy": {"enabled": True, "days": 14},
+        "containerDeleteRetentionPolicy": {"enabled": True, "days": 7},
+        "isVersioningEnabled": True,
+        "changeFeed": {"enabled": True, "retentionInDays": 3},
+        "restorePolicy": {"enabled": True, "days": 5},
+    }
+    restore = {**said["restorePolicy"], "minRestoreTime": "2026-11-01T00:00:00Z"}
+    found = settings({**said, "restorePolicy": restore})
     assert found == BlobServiceSettings(
         blob_soft_delete_days=14,
         container_soft_delete_days=7,
         versioning=True,
         change_feed=True,
         restore_days=5,
+        raw=said,
     )
 
 
