@@ -12,8 +12,10 @@ PAGE = PACKAGE.parent / "docs" / "architecture.md"
 READS_DATA = {"gpus", "classification", "limits", "roles", "mounts"}
 PURE = {
     *READS_DATA,
-    *("errors", "model", "ids", "storage_names", "sizing", "recon", "needs", "plan", "render"),
+    *("errors", "model", "ids", "storage_names", "sizing", "recon", "selection", "summary"),
+    *("mixes", "needs", "plan", "render"),
     *("lifecycle", "arm", "storage_checks", "storage_target", "storage_plan", "emit", "audit"),
+    "transfer",
 }
 CLOCKS = {"now", "today", "utcnow", "time", "monotonic", "perf_counter"}
 FILES = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}

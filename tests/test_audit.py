@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from msgspec import structs
 from support_storage import ACCOUNT, ACCOUNT_ID, ALICE, CONTRIBUTOR, GROUP, NODE, SUBSCRIPTION
 
 from ai4infra.audit import MENDABLE, AuditLook, audit, fix_wanted
+from ai4infra.classification import levels
 from ai4infra.limits import TIBYTE
 from ai4infra.model import (
     BlobServiceSettings,
@@ -448,3 +450,32 @@ def test_whatever_the_service_leaves_out_every_finding_is_about_the_account(
     findings = audit(AuditLook(account=an_account(**fields)))
     assert {f.subject for f in findings} == {ACCOUNT_ID}
     assert len({f.check for f in findings}) == len(findings)
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "storage.md").read_text("utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the last table under a heading of the page."""
+    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_page_names_every_check_and_marks_what_is_mended() -> None:
+    named = [name.strip() for row in rows("Audit") for name in row[0].split(",")]
+    look = a_look(an_account(tags={"classification": "restricted"}))
+    assert {name.removesuffix(" †") for name in named} == {f.check for f in audit(look)}
+    assert {name.removesuffix(" †") for name in named if name.endswith("†")} == MENDABLE
+
+
+def test_the_page_tells_what_each_level_demands() -> None:
+    told = {row[0]: row[1:] for row in rows("Classification")}
+    assert list(told) == list(levels())
+    for name, level in levels().items():
+        network, encryption, key, soft_delete, readers = told[name]
+        assert network == level.network
+        assert (encryption == "yes") is level.infrastructure_encryption
+        assert key.startswith("yours" if level.customer_key else "Microsoft's")
+        assert soft_delete.split()[0] == str(level.soft_delete_days)
+        assert ("groups" in readers or readers == "anybody") is ("Group" in level.readers)

@@ -56,10 +56,17 @@ def run_plan(
     raise click.exceptions.Exit(code)
 
 
+def title(name: str) -> str:
+    """Return the name of what a step is about as people read it."""
+    from ai4infra.plan import quota_title
+
+    return quota_title(name)
+
+
 def tell_refusals(plan: Plan, out: Output) -> None:
     """Say on stderr why a plan is refused."""
     for step in plan.refusals:
-        out.problem(f"{step.name}: {step.reason}")
+        out.problem(f"{title(step.name)}: {step.reason}", hint=step.hint)
 
 
 def confirm(plan: Plan, out: Output) -> None:
@@ -70,11 +77,9 @@ def confirm(plan: Plan, out: Output) -> None:
             hint="Add --yes to go ahead, or --dry-run to see the plan.",
         )
     out.end_progress()
-    kept = len(plan.steps) - len(plan.changes)
-    for step in plan.changes:
-        click.echo(f"{step.action} {step.kind}: {step.name}, {step.detail}", err=True)
-    if kept:
-        click.echo(f"{kept} more as they are.", err=True)
+    for step in plan.steps:
+        what = f"{step.kind}: {title(step.name)}"
+        click.echo(f"{step.action} {what}, {step.detail}", err=True)
     if not click.confirm("Do this?", err=True):
         out.note("Nothing was sent.")
         raise click.exceptions.Exit(EXIT_FAILED)
@@ -99,7 +104,7 @@ def tell_results(receipt: Receipt, out: Output) -> None:
     for result in receipt.results:
         if result.state == "failed":
             said = result.message or "It failed."
-            out.problem(f"{result.step.name}: {said}", code=result.code, hint=result.hint)
+            out.problem(f"{title(result.step.name)}: {said}", code=result.code, hint=result.hint)
         elif result.state == "in progress" and result.hint:
             out.note(f"hint: {result.hint}")
     for finding in receipt.findings:
@@ -130,11 +135,13 @@ def plan_page(plan: Plan) -> Page:
 
 def receipt_page(receipt: Receipt, more: Extra) -> Page:
     """Return the page of what became of a plan."""
+    from ai4infra.render import Verbatim
+
     parts = {"findings": receipt.findings, "next_commands": receipt.next_commands, **more}
-    lines = list(parts.pop("lines", ()))
-    title = "Next:" if receipt.complete else "To finish what is open:"
+    lines = [Verbatim(line) for line in parts.pop("lines", ())]
+    heading = "Next:" if receipt.complete else "To finish what is open:"
     commands = parts["next_commands"]
-    following = [title, *(f"  {c}" for c in commands)] if commands else []
+    following = [heading, *(Verbatim(f"  {c}") for c in commands)] if commands else []
     return _steps_page("receipt", receipt.results, [lines, following], **parts)
 
 
@@ -153,7 +160,7 @@ def _steps_page(
         columns=[
             Column("State", lambda r: r.state),
             Column("Action", lambda r: r.action),
-            Column("What", lambda r: f"{r.kind}: {r.name}"),
+            Column("What", lambda r: f"{r.kind}: {title(r.name)}"),
             Column("Change", lambda r: r.detail),
         ],
         below=_apart([list(_remarks(rows)), *blocks]),
@@ -166,7 +173,7 @@ def _remarks(rows: Iterable[StepRow]) -> Iterator[str]:
     for row in rows:
         said = row.message or row.reason
         if said and said not in _PLAIN and row.state != "failed" and row.action != "refuse":
-            yield f"{row.name}: {said}"
+            yield f"{title(row.name)}: {said}"
 
 
 # What the columns say already.

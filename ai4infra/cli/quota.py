@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.completion import complete_regions
-from ai4infra.cli.options import SETTINGS, Group, Options, common, listed, switch
+from ai4infra.cli import complete
+from ai4infra.cli.options import SETTINGS, Group, Options, common, regions_option, switch
 from ai4infra.cli.plans import run_plan
 from ai4infra.cli.start import started
 from ai4infra.errors import EXIT_INCOMPLETE
 
 if TYPE_CHECKING:
-    from ai4infra.client import QuotaLists
     from ai4infra.model import Quota
-    from ai4infra.render import Column, Page
 
 EXAMPLES = """
 ai4infra quota list --region eastus2
@@ -42,18 +39,7 @@ def quota() -> None:
 
 
 @quota.command("list", context_settings=SETTINGS, epilog=LIST_EXAMPLES)
-@click.option(
-    "-r",
-    "--region",
-    "-l",
-    "--location",
-    "regions",
-    multiple=True,
-    callback=listed,
-    metavar="REGION",
-    shell_complete=complete_regions,
-    help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
-)
+@regions_option
 @switch("--all", help="Every quota row, not only those of GPU families and the regional pools.")
 @common()
 def list_(options: Options, **given: Any) -> None:
@@ -61,14 +47,13 @@ def list_(options: Options, **given: Any) -> None:
 
     A family without a row is unknown: neither zero nor unlimited.
     """
+    from ai4infra.cli.quota_pages import list_page
+
     with started(options) as (az, out):
         found = az.quota_lists(*given["regions"])
         rows = [q for q in found.quotas if given["all"] or _is_gpu(q) or _is_pool(q)]
-        out.result(_list_page(found, sorted(rows, key=_is_pool)))
-        for problem in found.problems:
-            out.problem(
-                f"{problem.subject}: {problem.message}", code=problem.code, hint=problem.hint
-            )
+        out.result(list_page(found, sorted(rows, key=_is_pool)))
+        out.problems(found.problems)
         if found.problems:
             raise click.exceptions.Exit(EXIT_INCOMPLETE)
 
@@ -83,46 +68,6 @@ def _is_pool(row: Quota) -> bool:
     return row.name.casefold() in _POOLS
 
 
-def _list_page(found: QuotaLists, quotas: Sequence[Quota]) -> Page:
-    from ai4infra.cli.rows import QuotaRow, subscription_text
-    from ai4infra.render import Page, document
-
-    regions = list(dict.fromkeys(q.region for q in found.quotas))
-    by_region = sorted(quotas, key=lambda q: regions.index(q.region))
-    rows = [QuotaRow.of(found.subscription.id, q) for q in by_region]
-    return Page(
-        document=document(
-            "quotas",
-            subscriptions=(found.subscription,),
-            quotas=rows,
-            problems=found.problems,
-        ),
-        rows=rows,
-        row_type=QuotaRow,
-        columns=_list_columns(regions),
-        above=[
-            f"VM (Microsoft.Compute) quota in {', '.join(regions)}, vCPUs",
-            f"Subscription {subscription_text(found.subscription)}",
-        ],
-        tone=lambda row: "dim" if row.limit == 0 else None,
-    )
-
-
-def _list_columns(regions: Sequence[str]) -> list[Column]:
-    from ai4infra.render import Column, number
-
-    columns = [
-        Column("Name", lambda q: q.name),
-        Column("Label", lambda q: q.label, rank=1),
-        Column("Used", lambda q: number(q.used), True),
-        Column("Limit", lambda q: number(q.limit), True),
-        Column("Free", lambda q: number(q.free), True),
-    ]
-    if len(regions) > 1:
-        columns.insert(0, Column("Region", lambda q: q.region))
-    return columns
-
-
 # --- requests
 
 
@@ -135,13 +80,14 @@ def _list_columns(regions: Sequence[str]) -> list[Column]:
     "region",
     required=True,
     metavar="REGION",
-    shell_complete=complete_regions,
+    shell_complete=complete.regions,
     help="Region.",
 )
 @click.option(
     "--family",
     required=True,
     metavar="NAME",
+    shell_complete=complete.quotas,
     help="Quota name as `quota list` shows it, ignoring case and blanks, or a size of the family.",
 )
 @click.option("--limit", required=True, type=int, metavar="VCPUS", help="The new limit, in vCPUs.")

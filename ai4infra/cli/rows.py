@@ -65,7 +65,7 @@ class StepRow(Record, frozen=True):
             reason=step.reason,
             message=result.message,
             code=result.code,
-            hint=result.hint,
+            hint=result.hint or step.hint,
             resource_id=step.resource_id,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.completion import complete_regions
+from ai4infra.cli import complete
 from ai4infra.cli.options import (
     SETTINGS,
     Command,
@@ -21,6 +21,7 @@ from ai4infra.cli.options import (
     listed,
     switch,
     unknown_choice,
+    whole,
 )
 from ai4infra.cli.plans import run_plan
 from ai4infra.cli.start import started
@@ -110,7 +111,7 @@ def where(*, name: str) -> Callable[[F], F]:
     "location",
     metavar="REGION",
     callback=filled,
-    shell_complete=complete_regions,
+    shell_complete=complete.regions,
     help="Region.  [default: AZURE_DEFAULTS_LOCATION, or eastus2]",
 )
 @click.option(
@@ -137,10 +138,10 @@ def where(*, name: str) -> Callable[[F], F]:
 )
 @click.option(
     "--checkpoint-retention",
-    default="14d:90d",
     metavar="COOL:DELETE",
     callback=filled,
-    help="Days since the last change until a checkpoint is cooled, and deleted.",
+    help="Days since the last change until a checkpoint is cooled, and deleted."
+    "  [default: 14d:90d]",
 )
 @click.option(
     "--lifecycle",
@@ -228,7 +229,7 @@ def where(*, name: str) -> Callable[[F], F]:
 )
 @click.option(
     "--soft-delete-days",
-    type=click.IntRange(1, 365),
+    callback=whole,
     metavar="DAYS",
     help="For blobs and containers.  [default: 7, or what the classification demands]",
 )
@@ -237,7 +238,7 @@ def where(*, name: str) -> Callable[[F], F]:
 @switch("--change-feed", help="Record changes of blobs (needs --no-hns).")
 @click.option(
     "--restore-days",
-    type=click.IntRange(1, 364),
+    callback=whole,
     metavar="DAYS",
     help="Point-in-time restore (needs --no-hns, --versioning and --change-feed).",
 )
@@ -311,10 +312,9 @@ _ROLES = {
 
 def _check_region(az: Azure, region: str | None) -> None:
     """Raise UsageError for an unknown region; Azure is asked of those only that we don't know."""
-    from ai4infra.cli.completion import known_regions
     from ai4infra.ids import region_key
 
-    if region is not None and region_key(region) not in known_regions():
+    if region is not None and region_key(region) not in complete.known_regions():
         az.region(region)
 
 

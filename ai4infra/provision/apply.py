@@ -99,7 +99,7 @@ class _Book:
     def _without_sending(self, step: Step) -> StepResult | None:
         """Return the result of a step that is not carried out; None for one that is."""
         if step.action == "refuse":
-            return StepResult(step=step, state="failed", message=step.reason)
+            return StepResult(step=step, state="failed", message=step.reason, hint=step.hint)
         states = {result.state for result in self._results.values()}
         if self._plan.refusals or states & {"failed", "not reached"}:
             return StepResult(step=step, state="not reached")

@@ -182,6 +182,6 @@ def _granted(step: Step, wanted: QuotaWanted, run: Run) -> StepResult:
         step=step,
         state="failed",
         message=f"The request succeeded, but the limit is {limit}, not {wanted.limit_vcpus}.",
-        hint=f"Look again in some minutes: ai4infra quota list --region {wanted.region}"
+        hint=f"Look again in some minutes: `ai4infra quota list --region {wanted.region}`."
         f" If it stays: {support_hint(wanted)}",
     )

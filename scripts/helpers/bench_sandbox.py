@@ -23,8 +23,6 @@ def emptied(sandbox: Sandbox) -> int:
     paths = [urlsplit(entry.url).path.lower() for entry in sandbox.world.log]
     sandbox.world.log.clear()
     sandbox.world.state = State()
-    created = sandbox.world.now()
-    sandbox.world.state.principals.update(dict.fromkeys(PRINCIPALS, created))
     return sum(path.startswith(("/subscriptions", "/providers", "/tenants")) for path in paths)
 
 
@@ -32,6 +30,7 @@ def main() -> None:
     """Serve until stdin ends."""
     sandbox = open_sandbox()
     sandbox.world.instant = True
+    sandbox.world.catalogue.principals.update({id_: {"type": "User"} for id_ in PRINCIPALS})
     with serve(sandbox, Path(sys.argv[1])) as server:
         emptied(sandbox)
         print(server.url, sandbox.subscription_id, flush=True)

@@ -224,7 +224,10 @@ def test_what_cannot_work_is_refused_before_anything_is_asked(
 
 def test_nvme_that_nobody_mounted_is_told(run: Any) -> None:
     shown = run("mount", "config", TARGET, "--hns")
-    assert "8 local NVMe disks are not mounted: `ai4infra mount disks` plans them." in shown.stderr
+    assert (
+        "8 local NVMe disks are not mounted: `ai4infra --sandbox mount disks` plans them."
+        in shown.stderr
+    )
 
 
 def test_a_unit_and_an_fstab_line_name_the_file_and_the_place(

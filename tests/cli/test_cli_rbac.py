@@ -62,6 +62,43 @@ def test_an_inherited_role_is_success_and_said(made: Any) -> None:
     assert f"Inherited from {GROUP}." in shown.stdout
 
 
+def test_making_an_identity_is_asked_for_and_a_role_alone_is_not(made: Any, machine: Any) -> None:
+    words = ("rbac", "assign", READER, "--to", machine(), "--on", ACCOUNT, "--enable-identity")
+    assert made(*words).code == 2
+    assert READER not in roles(made)
+    shown = made(*words, "--yes", "-o", "json")
+    assert (shown.code, states(shown)) == (0, ["done", "done"])
+    assert READER in roles(made)
+
+
+def test_waiting_for_somebody_else_says_that_only_the_assignment_is_seen(
+    made: Any, machine: Any
+) -> None:
+    who = machine({"type": "SystemAssigned"})
+    made("rbac", "assign", READER, "--to", who, "--on", ACCOUNT)
+    shown = made("rbac", "wait", READER, "--to", who, "--on", ACCOUNT, "-o", "json")
+    assert (shown.code, shown.json["works"]) == (0, None)
+    assert f"only {who} itself can try" in shown.stderr
+
+
+def test_a_network_rule_is_told_from_a_missing_role(made: Any) -> None:
+    made("rbac", "assign", READER, "--to", "me", "--on", ACCOUNT)
+    words = ("--network", "private", "--no-grant", "--update", "--yes")
+    made("storage", "create", "--name", "sttrain", *words)
+    shown = made("rbac", "wait", READER, "--to", "me", "--on", ACCOUNT)
+    assert (shown.code, shown.stdout) == (1, "")
+    assert "(AuthorizationFailure)" in shown.stderr
+    assert "network rules keep this machine out" in shown.stderr
+
+
+def test_a_role_that_does_not_work_in_time_ends_with_1_and_the_code(made: Any) -> None:
+    made("rbac", "assign", READER, "--to", "me", "--on", ACCOUNT)
+    words = ("--to", "me", "--on", ACCOUNT, "--timeout", "5s", "-o", "json")
+    shown = made("rbac", "wait", READER, *words)
+    assert (shown.code, shown.json["works"]) == (1, False)
+    assert "(AuthorizationPermissionMismatch)" in shown.stderr
+
+
 def test_a_dry_run_assigns_nothing(made: Any) -> None:
     shown = made("rbac", "assign", READER, "--to", "me", "--on", ACCOUNT, "--dry-run", "-o", "json")
     assert (shown.code, states(shown)) == (0, ["planned"])
@@ -123,7 +160,7 @@ def test_waiting_for_a_role_that_nobody_gave_ends_with_3(made: Any) -> None:
     shown = made("rbac", "wait", CONTRIBUTOR, "--to", "me", "--on", ACCOUNT)
     assert (shown.code, shown.stdout) == (3, "")
     assert "hint: " in shown.stderr
-    assert "ai4infra rbac assign" in shown.stderr
+    assert "ai4infra --sandbox rbac assign" in shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -165,3 +202,9 @@ def test_a_wait_that_is_no_time_or_too_long_ends_with_2(run: Any, timeout: str) 
     shown = run(*words, f"--timeout={timeout}")
     assert (shown.code, shown.stdout) == (2, "")
     assert "30m is the longest" in shown.stderr
+
+
+def test_an_empty_list_says_where_else_to_look(made: Any) -> None:
+    who = "id:5f3c2a9e-74bd-4f0f-a6b3-8d1e0c9b7a61:User"
+    assert "--below" in made("rbac", "list", "--to", who).stdout
+    assert "--below" not in made("rbac", "list", "--to", who, "--below").stdout
