@@ -691,9 +691,11 @@ class _Copying:
         started = time.monotonic()
         transcript, ended = self._once(self._job.id if self._job else None)
         while ended.stop == "boundary" and transcript.job is not None:
+            if self._judged(transcript).state == "ok":
+                break
             self._say("the cap begins" if not self._capped else "the cap ends")
             transcript, ended = self._once(transcript.job)
-        self._stop = ended.stop
+        self._stop = None if ended.stop == "boundary" else ended.stop
         return self._receipt(transcript, time.monotonic() - started)
 
     def _once(self, job: str | None) -> tuple[Transcript, azcopy.Ended]:

@@ -57,10 +57,12 @@ def judge(
     if total == 0:
         return _of_nothing(said or (counters.error or ""), ended, stopped, allow_empty)
     left = total - done - failed - skipped
-    if failed == 0 and left <= 0 and skipped == 0 and ended and not stopped:
+    # Whoever stops a job while it still looks for files has counted only those found so far.
+    whole = ended and (counters.ordered or (counters.ordered is None and not stopped))
+    if failed == 0 and left <= 0 and skipped == 0 and whole:
         return Outcome(state="ok", reason=f"{done:,} of {total:,} files were copied.")
     told = _told(done, total, failed, skipped, left, said)
-    if failed == 0 and left <= 0 and ended and not stopped:
+    if failed == 0 and left <= 0 and whole:
         return Outcome(state="partial", reason=told, accepted=allow_skipped, hint=_SKIPPED)
     state: State = "partial" if done or skipped else "failed"
     return Outcome(state=state, reason=told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ai4infra.transfer.outcome import advice, judge
 from ai4infra.transfer.stream import Counters
@@ -91,15 +92,41 @@ def test_being_throttled_is_advice() -> None:
 counts = st.integers(0, 50)
 
 
-@given(counts, counts, counts, counts, st.booleans(), st.booleans(), st.sampled_from(["", "x"]))
+def test_a_job_that_is_stopped_when_all_is_copied_is_ok() -> None:
+    assert judge(structs.replace(counted(3, 3), ordered=True), stopped=True).state == "ok"
+
+
+def test_a_job_that_is_stopped_while_it_looks_for_files_is_not_ok_though_all_found_are_copied() -> (
+    None
+):
+    for ordered in (False, None):
+        found = judge(structs.replace(counted(3, 3), ordered=ordered), stopped=True)
+        assert found.state == "partial"
+
+
+@given(
+    counts,
+    counts,
+    counts,
+    counts,
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([True, False, None]),
+)
 def test_only_a_job_that_copied_everything_is_ok(
-    total: int, done: int, failed: int, skipped: int, ended: bool, stopped: bool, status: str
+    total: int,
+    done: int,
+    failed: int,
+    skipped: int,
+    ended: bool,
+    stopped: bool,
+    ordered: bool | None,
 ) -> None:
-    found = judge(
-        counted(total, done, failed, skipped, status=status), ended=ended, stopped=stopped
-    )
+    counters = structs.replace(counted(total, done, failed, skipped), ordered=ordered)
+    found = judge(counters, ended=ended, stopped=stopped)
     everything = bool(total) and done >= total and not failed and not skipped
-    assert (found.state == "ok") == (everything and ended and not stopped)
+    whole = ended and ordered is not False and not (stopped and ordered is None)
+    assert (found.state == "ok") == (everything and whole)
     assert (found.exit_code == 0) == (found.state == "ok")
 
 
