@@ -98,8 +98,10 @@ def test_files_that_are_not_azcopys_are_never_removed(work: Work) -> None:
 def test_a_running_job_is_not_removed(work: Work, tmp_path: Path) -> None:
     azcopy = tmp_path / "azcopy"
     azcopy.symlink_to(sys.executable)
-    words = [str(azcopy), "-c", "import sys; sys.stdin.read()"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+    words = [str(azcopy), "-c", "import sys; print('up', flush=True); sys.stdin.read()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # until then the kernel may show no command line yet
         running = job(state=None, process=process.pid)
         work.write(running)
         age(work, 1000)
