@@ -84,7 +84,7 @@ def _running(function: F) -> F:
         click.option(
             "--stall-timeout",
             "stall",
-            type=click.FloatRange(min=1),
+            type=float,
             default=900.0,
             metavar="SECONDS",
             help="Stop when nothing moves for so long; the job can be resumed.",
@@ -252,6 +252,8 @@ def _options(given: Mapping[str, Any]) -> CopyOptions:
     from ai4infra.client_data import CopyOptions
     from ai4infra.transfer.schedule import make_cap
 
+    if not given["stall"] >= 1:
+        raise UsageError("--stall-timeout is too short.", hint="Say seconds, at least 1.")
     return CopyOptions(
         links=given.get("links"),
         empty_folders=given.get("empty_folders"),
