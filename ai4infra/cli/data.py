@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.options import SETTINGS, Command, F, Group, Options, common, filled, switch
+from ai4infra.cli.options import (
+    SETTINGS,
+    Command,
+    F,
+    Group,
+    Options,
+    at_least_one,
+    common,
+    filled,
+    number,
+    switch,
+)
 from ai4infra.cli.start import offline, started
 from ai4infra.errors import EXIT_INTERRUPTED, UsageError
 
@@ -68,7 +79,7 @@ def _running(function: F) -> F:
         click.option(
             "--cap-mbps",
             "megabits",
-            type=float,
+            callback=number,
             metavar="N",
             help="Highest rate, in megabits per second.",
         ),
@@ -84,8 +95,8 @@ def _running(function: F) -> F:
         click.option(
             "--stall-timeout",
             "stall",
-            type=float,
-            default=900.0,
+            callback=at_least_one,
+            default="900",
             metavar="SECONDS",
             help="Stop when nothing moves for so long; the job can be resumed.",
         ),
@@ -252,8 +263,6 @@ def _options(given: Mapping[str, Any]) -> CopyOptions:
     from ai4infra.client_data import CopyOptions
     from ai4infra.transfer.schedule import make_cap
 
-    if not given["stall"] >= 1:
-        raise UsageError("--stall-timeout is too short.", hint="Say seconds, at least 1.")
     return CopyOptions(
         links=given.get("links"),
         empty_folders=given.get("empty_folders"),

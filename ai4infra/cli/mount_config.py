@@ -18,6 +18,7 @@ from ai4infra.cli.options import (
     common,
     filled,
     switch,
+    whole,
 )
 from ai4infra.cli.storage import one_of
 
@@ -40,6 +41,14 @@ ASSUMED = (
     "Assumed a hierarchical namespace (type adls), as Azure was not asked; --no-hns is for a flat"
     " one, --hns says that it is so."
 )
+
+
+def _mounts(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    """Return the number of mounts, one or more. A callback of click's."""
+    given = whole(ctx, param, value)
+    if given is None or given < 1:
+        raise click.BadParameter(f"{value!r} is not 1 or more", ctx, param)
+    return given
 
 
 @click.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
@@ -75,8 +84,9 @@ ASSUMED = (
 @click.option("--largest-file", metavar="SIZE", callback=filled, help="Size of its largest file.")
 @click.option(
     "--mounts",
-    type=click.IntRange(1),
-    default=1,
+    callback=_mounts,
+    default="1",
+    metavar="COUNT",
     help="Mounts of this machine, this one counted: they share memory and disk.",
 )
 @click.option(

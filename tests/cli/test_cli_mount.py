@@ -210,7 +210,7 @@ def test_the_document_has_every_line_with_its_reason(real: Any, nvme: str) -> No
         (["--unit"], "--unit needs -f and --at"),
         (["--unit", "--fstab"], "do not go together"),
         (["--cache", ""], "it is empty"),
-        (["--mounts", "0"], "0 is not in the range"),
+        (["--mounts", "0"], "'0' is not 1 or more"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_asked(
