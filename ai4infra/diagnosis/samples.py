@@ -178,8 +178,6 @@ class Notes:
     """What a reader met beside samples; grows while the samples are read."""
 
     def __init__(self) -> None:
-        self.rows = 0
-        """Samples that were read."""
         self.skipped = 0
         """Lines that should have been samples and could not be read."""
         self.cut = False
@@ -234,7 +232,6 @@ def decode_capture(lines: Iterable[bytes | str], notes: Notes) -> Iterator[Line]
         except (msgspec.DecodeError, UnicodeError):
             notes.skipped += 1
             continue
-        notes.rows += not isinstance(decoded, Host)
         yield decoded
     if first:
         raise UsageError("The capture is empty.", hint="`diagnose watch --save` writes captures.")
@@ -251,7 +248,7 @@ def _header(line: bytes | str) -> Host:
         ) from error
     if version.partition(".")[0] != CAPTURE_VERSION.partition(".")[0]:
         raise UsageError(
-            f"The capture has version {version or 'none'}, and this program reads {CAPTURE_VERSION}.",
+            f"The capture has version {version or 'none'}; this program reads {CAPTURE_VERSION}.",
             hint="Read it with the release of ai4infra that wrote it.",
         )
     try:
