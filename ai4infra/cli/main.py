@@ -23,6 +23,7 @@ GARBAGE_THRESHOLD = 20_000
 COMMANDS = {
     "recon": Lazy("ai4infra.cli.recon:recon", "Show the GPU sizes of a region and what fits."),
     "quota": Lazy("ai4infra.cli.quota:quota", "List VM quotas and request higher limits."),
+    "diagnose": Lazy("ai4infra.cli.diagnose:diagnose", "Tell why the GPUs wait."),
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
     "completion": Lazy(
         "ai4infra.cli.completion:completion", "Print the shell's completion script."

@@ -106,6 +106,11 @@ def _layout(names: list[str]) -> _Layout:
     )
 
 
+def is_driver_message(line: str) -> bool:
+    """Tell whether a line is what nvidia-smi says when it lost a GPU or has no driver."""
+    return bool(_FAILED.search(line) or _LOST.search(line))
+
+
 def remark(line: str, notes: Notes) -> None:
     """Understand what nvidia-smi says between rows; count what nobody understands."""
     lost = _LOST.search(line)

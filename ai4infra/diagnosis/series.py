@@ -30,7 +30,7 @@ LOW = 0.1
 """A GPU below this is waiting: the share of such samples shows bursts that a mean hides."""
 
 Cell: TypeAlias = list[float]
-"""Number of samples, then a sum and a number of known values for each field in turn."""
+"""Number of samples, then a sum and the number of unknown values for each field in turn."""
 
 FIELDS: dict[Kind, tuple[str, ...]] = {
     "gpu": (
@@ -76,19 +76,16 @@ class Series:
         """False where samples had no time: then spans count samples."""
         self._counts: dict[str, int] = {}
         self._size = 1 + 2 * len(FIELDS[kind])
+        self._last_s = -1.0
+        self._last_row: dict[str, Cell] = {}
 
     def cell(self, subject: str, time_s: float | None) -> Cell | None:
         """Return the cell that a sample belongs to; None for one subject too many."""
         self.samples += 1
         if time_s is None:
             time_s = self._ordinal(subject)
-        span = int(time_s // self.span_s)
-        row = self.cells.get(span)
-        if row is None:
-            row = self.cells[span] = {}
-            if len(self.cells) > SPANS:
-                self._join()
-                row = self.cells[int(time_s // self.span_s)]
+        # GPUs of one reading have one time.
+        row = self._last_row if time_s == self._last_s else self._row(time_s)
         found = row.get(subject)
         if found is None:
             if len(row) >= SUBJECTS:
@@ -96,6 +93,14 @@ class Series:
             found = row[subject] = [0.0] * self._size
         found[0] += 1
         return found
+
+    def _row(self, time_s: float) -> dict[str, Cell]:
+        row = self.cells.setdefault(int(time_s // self.span_s), {})
+        if len(self.cells) > SPANS:
+            self._join()
+            row = self.cells[int(time_s // self.span_s)]
+        self._last_s, self._last_row = time_s, row
+        return row
 
     def _ordinal(self, subject: str) -> float:
         self.timed = False
@@ -117,6 +122,7 @@ class Series:
             for subject, cell in row.items():
                 add(into.setdefault(subject, [0.0] * self._size), cell)
         self.cells, self.span_s = joined, span_s
+        self._last_s = -1.0
 
 
 def add(into: Cell, cell: Cell) -> None:
@@ -154,24 +160,30 @@ class Collector:
             return
         if sample.mig:
             self.mig.add(sample.gpu)
-        utilization = sample.utilization
-        if utilization is not None:
-            cell[1] += utilization
+        # Written out, because a week of eight GPUs is five million of these.
+        if (utilization := sample.utilization) is None:
             cell[2] += 1
-            cell[11] += utilization < LOW
             cell[12] += 1
-        if sample.memory_activity is not None:
-            cell[3] += sample.memory_activity
+        else:
+            cell[1] += utilization
+            if utilization < LOW:
+                cell[11] += 1
+        if (activity := sample.memory_activity) is None:
             cell[4] += 1
-        if sample.memory_used_bytes is not None:
-            cell[5] += sample.memory_used_bytes
+        else:
+            cell[3] += activity
+        if (used := sample.memory_used_bytes) is None:
             cell[6] += 1
-        if sample.power_w is not None:
-            cell[7] += sample.power_w
+        else:
+            cell[5] += used
+        if (power := sample.power_w) is None:
             cell[8] += 1
-        if sample.power_limit_w is not None:
-            cell[9] += sample.power_limit_w
+        else:
+            cell[7] += power
+        if (limit := sample.power_limit_w) is None:
             cell[10] += 1
+        else:
+            cell[9] += limit
 
     def _disk(self, sample: DiskSample) -> None:
         cell = self.series["disk"].cell(sample.device, sample.time_s)
@@ -185,9 +197,10 @@ class Collector:
             sample.wait_s if sample.operations_s else None,
         )
         for at, wait in zip((13, 15, 17), waits, strict=True):
-            if wait is not None:
-                cell[at] += wait
+            if wait is None:
                 cell[at + 1] += 1
+            else:
+                cell[at] += wait
         _sum(cell, sample, FIELDS["disk"][9:], 19)
 
     def _net(self, sample: NetSample) -> None:
@@ -211,9 +224,10 @@ class Collector:
 def _sum(cell: Cell, sample: Sample, fields: Iterable[str], at: int) -> None:
     for field in fields:
         value = getattr(sample, field)
-        if value is not None:
-            cell[at] += value
+        if value is None:
             cell[at + 1] += 1
+        else:
+            cell[at] += value
         at += 2
 
 
@@ -231,12 +245,12 @@ class Stats:
 
     def known(self, field: str) -> int:
         """Return the number of samples in which a field was known."""
-        return int(self._cell[self._places[field] + 1])
+        return int(self._cell[0] - self._cell[self._places[field] + 1])
 
     def mean(self, field: str) -> float | None:
         """Return the mean over the samples that knew it; None when none did."""
         at = self._places[field]
-        total, count = self._cell[at], self._cell[at + 1]
+        total, count = self._cell[at], self._cell[0] - self._cell[at + 1]
         return total / count if count and math.isfinite(total) else None
 
 

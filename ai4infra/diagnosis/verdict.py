@@ -7,6 +7,7 @@ nobody looked at keeps a cause open. %util is no saturation on NVMe, and %iowait
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -729,7 +730,7 @@ def _align(collected: Collector) -> bool:
 def _interval(spans: Iterable[int], span_s: float) -> float:
     """Return the usual distance of spans, in powers of two times their length."""
     ordered = sorted(spans)
-    gaps = [after - before for before, after in zip(ordered, ordered[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(ordered)]
     usual = median(gaps) if gaps else 1
     factor = 1
     while factor < usual:
