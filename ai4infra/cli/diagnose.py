@@ -11,7 +11,7 @@ import click
 from ai4infra.cli.completion import complete_sizes
 from ai4infra.cli.options import SETTINGS, Command, Group, HintedUsage, Options, common
 from ai4infra.cli.output import Output
-from ai4infra.errors import EXIT_NO
+from ai4infra.errors import EXIT_NO, UsageError
 
 if TYPE_CHECKING:
     from ai4infra.diagnosis.logs import LogSource
@@ -69,9 +69,9 @@ def replay(options: Options, **given: Any) -> None:
     paths = [*given["captures"], *(p for name in _LOGS for p in given[f"{name}_logs"])]
     _check(paths)
     size = _size(given["size"])
-    found, sources = _judge(paths, size, given["price"], given["currency"].upper())
+    found = _judge(paths, size, given["price"], given["currency"].upper())
     out.result(_page(found, size))
-    for warning in (*found.warnings, *_remarks(paths, sources)):
+    for warning in found.warnings:
         out.warn(warning)
     if found.verdict.starving:
         raise click.exceptions.Exit(EXIT_NO)
@@ -92,7 +92,6 @@ def _check(paths: Sequence[str]) -> None:
 
 
 def _size(name: str | None) -> GpuFacts | None:
-    from ai4infra.errors import UsageError
     from ai4infra.gpus import all_sizes, facts
     from ai4infra.ids import close_names
 
@@ -108,7 +107,7 @@ def _size(name: str | None) -> GpuFacts | None:
 
 def _judge(
     paths: Sequence[str], size: GpuFacts | None, price: float | None, currency: str
-) -> tuple[Diagnosis, list[LogSource]]:
+) -> Diagnosis:
     from ai4infra.diagnosis.files import opened
     from ai4infra.diagnosis.series import Collector
     from ai4infra.diagnosis.verdict import diagnose as judged
@@ -118,12 +117,18 @@ def _judge(
         sources = [stack.enter_context(opened(path)) for path in paths]
         for source in sources:
             collector.extend(source.samples())
-    question = _question(sources, size, price, currency)
-    return judged(collector, question), sources
+    remarks = tuple(_remarks(paths, sources))
+    if all(source.notes.empty and not source.notes.lost_gpus for source in sources):
+        raise UsageError(f"There is no sample in {', '.join(paths)}.", hint=next(iter(remarks)))
+    return judged(collector, _question(sources, size, price, currency, remarks))
 
 
 def _question(
-    sources: Sequence[LogSource], size: GpuFacts | None, price: float | None, currency: str
+    sources: Sequence[LogSource],
+    size: GpuFacts | None,
+    price: float | None,
+    currency: str,
+    remarks: tuple[str, ...],
 ) -> Question:
     from ai4infra.diagnosis.logs import one_host
     from ai4infra.diagnosis.verdict import Question
@@ -135,6 +140,7 @@ def _question(
         size=size or (facts(host.size) if host.size else None),
         price_per_hour=price,
         currency=currency,
+        remarks=remarks,
     )
 
 

@@ -17,7 +17,7 @@ else:
     import tomli as tomllib
 
 
-class Limits(Record, frozen=True, kw_only=True, rename=None):
+class Limits(Record, frozen=True, kw_only=True):
     """The numbers of the verdict; each has its reason in the data."""
 
     gpu_busy: float
@@ -49,7 +49,7 @@ class Limits(Record, frozen=True, kw_only=True, rename=None):
     phase_share: float
 
 
-class FixRow(Record, frozen=True, kw_only=True, rename=None):
+class FixRow(Record, frozen=True, kw_only=True):
     """What helps against a cause, where all tags hold."""
 
     cause: str
