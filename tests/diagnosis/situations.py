@@ -50,7 +50,7 @@ def flat(value: float | None) -> Curve:
 
 
 def noisy(mean: float, spread: float = 0.05, seed: int = 1) -> Curve:
-    rnd = random.Random(seed)
+    rnd = random.Random(seed)  # noqa: S311 - the same noise each time
     values = [min(1.0, max(0.0, mean + rnd.uniform(-spread, spread))) for _ in range(4000)]
     return lambda second: values[second % 4000]
 
