@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ai4infra.diagnosis.verdict import Diagnosis, GpuRow, Question, Verdict
     from ai4infra.model import GpuFacts
     from ai4infra.render import Column, Page, Tone
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EXAMPLES = """
 nvidia-smi dmon -s pum -o DT > gpu.txt   # while the job runs, with the two below
@@ -33,7 +35,7 @@ def diagnose() -> None:
     """Tell whether the GPUs wait for data, for what, and what to change."""
 
 
-def _log(name: str, what: str) -> Any:
+def _log(name: str, what: str) -> Callable[[F], F]:
     return click.option(
         f"--{name}",
         f"{name}_logs",
