@@ -1,4 +1,4 @@
-"""GPU sizes, quota and prices on Azure, from a script.
+"""GPU sizes, quota, prices, storage and roles on Azure, from a script.
 
 ``import ai4infra; az = ai4infra.connect(); az.recon("eastus2")``. Everything is imported when it
 is first used, so that importing the package costs nothing.
@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ai4infra.client import Azure, connect
+    from ai4infra.client_audit import Audited
+    from ai4infra.client_storage import Access
     from ai4infra.errors import (
         Ai4infraError,
         ConflictError,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     )
     from ai4infra.model import (
         Alternative,
+        Finding,
         Need,
         NeedAnswer,
         NeedReport,
@@ -40,9 +43,12 @@ if TYPE_CHECKING:
         Recon,
         Region,
         RegionQuota,
+        RoleAssignment,
         Shortfall,
         Step,
         StepResult,
+        StorageAccount,
+        StorageLook,
         Subscription,
         Summary,
     )
@@ -50,6 +56,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "client": ("Azure", "connect"),
+    "client_audit": ("Audited",),
+    "client_storage": ("Access",),
     "errors": (
         "Ai4infraError",
         "ConflictError",
@@ -65,6 +73,7 @@ _HOMES = {
     ),
     "model": (
         "Alternative",
+        "Finding",
         "Need",
         "NeedAnswer",
         "NeedReport",
@@ -77,9 +86,12 @@ _HOMES = {
         "Recon",
         "Region",
         "RegionQuota",
+        "RoleAssignment",
         "Shortfall",
         "Step",
         "StepResult",
+        "StorageAccount",
+        "StorageLook",
         "Subscription",
         "Summary",
     ),
@@ -88,10 +100,13 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Access",
     "Ai4infraError",
     "Alternative",
+    "Audited",
     "Azure",
     "ConflictError",
+    "Finding",
     "ForbiddenError",
     "Need",
     "NeedAnswer",
@@ -110,11 +125,14 @@ __all__ = [
     "Recon",
     "Region",
     "RegionQuota",
+    "RoleAssignment",
     "ServiceError",
     "Shortfall",
     "SignInError",
     "Step",
     "StepResult",
+    "StorageAccount",
+    "StorageLook",
     "Subscription",
     "Summary",
     "ThrottledError",

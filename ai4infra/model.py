@@ -7,7 +7,7 @@ Field names become camelCase in JSON, CSV and TSV (``gpu_count`` is ``gpuCount``
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -393,6 +393,8 @@ class Step(Record, frozen=True):
     resource_id: str | None = None
     reason: str | None = None
     """Why it is kept or refused."""
+    hint: str | None = None
+    """What to do about a refusal."""
     wanted: Record | None = None
     """What carrying it out takes, as a record of the step's own kind; never a secret."""
 
@@ -413,13 +415,316 @@ class Receipt(Record, frozen=True):
 
     results: tuple[StepResult, ...]
     next_commands: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What was written, compared with what the service tells of it: a policy may change it."""
 
     @property
     def complete(self) -> bool:
-        """True when every step is done or kept."""
-        return all(r.state in ("done", "kept") for r in self.results)
+        """True when every step is done or kept, and what the service tells is as wanted."""
+        return all(r.state in ("done", "kept") for r in self.results) and not self.overridden
 
     @property
     def failed(self) -> bool:
-        """True when a step failed or was not reached; one in progress has not failed."""
-        return any(r.state in ("failed", "not reached") for r in self.results)
+        """True when a step failed or was not reached, or something came out otherwise.
+
+        A step in progress has not failed.
+        """
+        unfinished = any(r.state in ("failed", "not reached") for r in self.results)
+        return unfinished or bool(self.overridden)
+
+    @property
+    def overridden(self) -> tuple[Finding, ...]:
+        """What the service has otherwise than it was sent."""
+        return tuple(f for f in self.findings if f.verdict == "fail")
+
+
+NetworkAccess = Literal["open", "restricted", "private"]
+"""Who reaches an account: everybody, only allowed addresses and subnets, only endpoints."""
+PrincipalType = Literal["User", "Group", "ServicePrincipal", "ForeignGroup", "Device"]
+
+
+class ResourceGroup(Record, frozen=True):
+    """A resource group that exists."""
+
+    id: str
+    name: str
+    location: str
+    tags: dict[str, str] = {}
+
+
+class NameCheck(Record, frozen=True):
+    """Whose a storage account name is; names are unique in all of Azure."""
+
+    state: Literal["available", "mine", "elsewhere", "taken", "in use"]
+    """``mine``: in the wanted group. ``elsewhere``: in another group of the subscription.
+    ``taken``: somebody else's, or of an account deleted in the last days. ``in use``: whose it
+    is is unknown, since the subscription's accounts could not be listed."""
+    account_id: str | None = None
+    """Of the account that is mine or elsewhere."""
+    message: str | None = None
+    """The service's own words."""
+
+
+class StorageAccount(Record, frozen=True):
+    """A storage account as ARM tells of it; None means that the service said nothing."""
+
+    id: str
+    name: str
+    location: str | None = None
+    kind: str | None = None
+    sku: str | None = None
+    """``Standard_LRS``."""
+    tags: dict[str, str] = {}
+    provisioning_state: str | None = None
+    endpoints: dict[str, str] = {}
+    """Primary endpoints by service: ``blob``, ``dfs``."""
+    hns: bool | None = None
+    """Hierarchical namespace (``isHnsEnabled``); fixed at creation."""
+    infrastructure_encryption: bool | None = None
+    """``requireInfrastructureEncryption``; fixed at creation."""
+    minimum_tls_version: str | None = None
+    """``TLS1_2``."""
+    https_only: bool | None = None
+    allow_blob_public_access: bool | None = None
+    """Whether containers may be opened to anonymous readers."""
+    allow_shared_key_access: bool | None = None
+    """The service reads its own silence as true."""
+    default_to_oauth: bool | None = None
+    allow_cross_tenant_replication: bool | None = None
+    public_network_access: str | None = None
+    """``Enabled``, ``Disabled``, ``SecuredByPerimeter``; the service's silence means Enabled."""
+    network_acls: dict[str, Any] | None = None
+    """``networkAcls`` verbatim, so that no rule of others is lost in an update."""
+    key_source: str | None = None
+    """``Microsoft.Storage`` or ``Microsoft.Keyvault``."""
+    key_uri: str | None = None
+    """The customer-managed key: vault, ``/keys/`` and name, without version unless pinned."""
+    key_identity: str | None = None
+    """Resource id of the user-assigned identity that reads the key."""
+    identity_type: str | None = None
+    user_identities: tuple[str, ...] = ()
+    access_tier: str | None = None
+    sftp: bool | None = None
+    local_users: bool | None = None
+
+
+class BlobServiceSettings(Record, frozen=True):
+    """Settings of an account's blob service; 0 days means off, None unknown."""
+
+    blob_soft_delete_days: int | None = None
+    container_soft_delete_days: int | None = None
+    versioning: bool | None = None
+    change_feed: bool | None = None
+    restore_days: int | None = None
+    """Point-in-time restore."""
+    raw: dict[str, Any] = {}
+    """The properties as the service says them, without those that only it sets."""
+
+
+class Container(Record, frozen=True):
+    """A blob container."""
+
+    id: str
+    name: str
+    public_access: str | None = None
+    """``None`` (the word), ``Blob`` or ``Container``."""
+
+
+class LifecycleRule(Record, frozen=True):
+    """One rule of an account's lifecycle policy."""
+
+    name: str
+    enabled: bool = True
+    prefixes: tuple[str, ...] = ()
+    """``container/folder``; empty means every blob."""
+    cool_after_days: int | None = None
+    """Days since modification; None where the rule does not do it."""
+    delete_after_days: int | None = None
+    raw: dict[str, Any] = {}
+    """The rule as the service holds it: what an update sends back for rules of others."""
+
+
+class PrivateEndpoint(Record, frozen=True):
+    """A private endpoint of an account, or one that has the name that ours would have."""
+
+    id: str
+    name: str
+    subnet_id: str | None = None
+    target_id: str | None = None
+    """Resource id of what it connects to."""
+    group_ids: tuple[str, ...] = ()
+    """``blob``, ``dfs``."""
+    state: str | None = None
+    """``Approved``, ``Pending``, ``Rejected``, ``Disconnected``."""
+    zone_ids: tuple[str, ...] | None = None
+    """Private DNS zones of its zone groups; None when they could not be read."""
+
+
+class DnsZone(Record, frozen=True):
+    """A private DNS zone."""
+
+    id: str
+    name: str
+    vnet_ids: tuple[str, ...] | None = None
+    """Virtual networks that it is linked to; None when they could not be read."""
+
+
+class RoleAssignment(Record, frozen=True):
+    """Who has which role where."""
+
+    id: str
+    scope: str
+    role_id: str
+    """The role definition's GUID."""
+    principal_id: str
+    principal_type: str | None = None
+    condition: str | None = None
+    """A condition narrows the role; such an assignment grants less than one without."""
+
+
+class Lock(Record, frozen=True):
+    """A management lock; it counts for everything below its scope."""
+
+    id: str
+    name: str
+    level: str
+    """``CanNotDelete`` or ``ReadOnly``."""
+
+    @property
+    def scope(self) -> str:
+        """Resource id of what is locked."""
+        at = self.id.casefold().rfind("/providers/microsoft.authorization/locks/")
+        return self.id[:at] if at >= 0 else ""
+
+
+class GrantWanted(Record, frozen=True):
+    """A role that somebody shall have."""
+
+    role_id: str
+    """The role definition's GUID."""
+    role: str
+    """Its name, for people."""
+    principal_id: str
+    principal_type: PrincipalType
+    label: str
+    """Who, as asked for: ``me``, ``vm:rg-train/node-0``."""
+    container: str | None = None
+    """Only this container of the account."""
+    scope: str | None = None
+    """Resource id; None means the account, or its container."""
+
+
+class LifecycleWanted(Record, frozen=True):
+    """What shall happen to a container's blobs with time; days since modification."""
+
+    container: str
+    prefix: str = ""
+    cool_after_days: int | None = None
+    delete_after_days: int | None = None
+
+
+class StorageWanted(Record, frozen=True):
+    """Everything that is asked for in one ``storage create``.
+
+    None means that it was not said: a new account gets the default or what its classification
+    demands; an existing one is not measured by it.
+    """
+
+    subscription_id: str
+    group: str
+    location: str
+    account: str
+    location_said: bool = True
+    """False where the location is only a default: an existing account may lie elsewhere."""
+    hns: bool = True
+    sku: str | None = None
+    """``Standard_LRS``, ``Premium_ZRS``."""
+    network: NetworkAccess | None = None
+    allow_ips: tuple[str, ...] = ()
+    """Public IPv4 addresses or ranges."""
+    allow_subnets: tuple[str, ...] = ()
+    """Subnet ids."""
+    endpoint_subnet: str | None = None
+    """Subnet id in which the private endpoints shall lie."""
+    infrastructure_encryption: bool | None = None
+    key_uri: str | None = None
+    """Customer-managed key: ``https://VAULT.vault.azure.net/keys/NAME[/VERSION]``."""
+    key_identity: str | None = None
+    """Resource id of the user-assigned identity that may use the key."""
+    soft_delete_days: int | None = None
+    """For blobs and containers."""
+    versioning: bool = False
+    change_feed: bool = False
+    restore_days: int | None = None
+    containers: tuple[str, ...] = ()
+    lifecycles: tuple[LifecycleWanted, ...] = ()
+    """Of checkpoint containers too."""
+    grants: tuple[GrantWanted, ...] = ()
+    classification: str | None = None
+    tags: dict[str, str] = {}
+    lock: bool = False
+    update: bool = False
+    """Change what differs on an existing account."""
+    register: bool = False
+    """Register the subscription for providers that it needs."""
+    storage_suffix: str = "core.windows.net"
+    """The cloud's storage domain."""
+    price_per_gib_month: float | None = None
+    """List price of the stored data; None is unknown."""
+    currency: str | None = None
+    expected_gib: float | None = None
+
+
+class StorageLook(Record, frozen=True):
+    """Everything that was observed for one ``storage create``; None means that it is unknown."""
+
+    group: ResourceGroup | None = None
+    """None: there is none."""
+    account: StorageAccount | None = None
+    """None: there is none in the wanted group."""
+    name: NameCheck | None = None
+    blob_service: BlobServiceSettings | None = None
+    containers: tuple[Container, ...] | None = None
+    lifecycle: tuple[LifecycleRule, ...] | None = None
+    """Empty where there is no policy."""
+    endpoints: tuple[PrivateEndpoint, ...] | None = ()
+    """Those of the account, and those that have the names that ours would have."""
+    dns_zones: tuple[DnsZone, ...] | None = ()
+    """The subscription's zones for private storage endpoints."""
+    assignments: tuple[RoleAssignment, ...] | None = None
+    """At, above and below the account."""
+    locks: tuple[Lock, ...] | None = ()
+    """At and above the account."""
+    unregistered: tuple[str, ...] = ()
+    """Provider namespaces that the subscription is not registered for."""
+    vnet_location: str | None = None
+    """Region of the virtual network of ``StorageWanted.endpoint_subnet``."""
+
+
+class Finding(Record, frozen=True):
+    """One thing that was checked, and what came out."""
+
+    check: str
+    """Azure's name for the property, or the check's own."""
+    subject: str
+    """Resource id of what was checked."""
+    verdict: Literal["pass", "fail", "unknown"]
+    wanted: str
+    actual: str | None = None
+    """What the service says; None when it says nothing."""
+    reason: str | None = None
+    """Why it is unknown."""
+    fix: str | None = None
+    """The command that mends it."""
+
+
+class MetricAlert(Record, frozen=True):
+    """A metric alert rule of Azure Monitor."""
+
+    name: str
+    enabled: bool
+    scopes: tuple[str, ...] = ()
+    """Resource ids that it watches: resources, or a group or subscription of them."""
+    target_type: str | None = None
+    """Resource type that it watches in a group or subscription."""
+    metrics: tuple[str, ...] = ()

@@ -17,6 +17,10 @@ REGISTRATION = "provider registration"
 QUOTA_PROVIDER = "Microsoft.Quota"
 REGIONAL_QUOTA = "cores"
 SPOT_QUOTA = "lowPriorityCores"
+_POOL_TITLES = {
+    REGIONAL_QUOTA: f"regional total ({REGIONAL_QUOTA})",
+    SPOT_QUOTA.casefold(): f"spot pool ({SPOT_QUOTA})",
+}
 
 
 class Plan(Record, frozen=True):
@@ -25,6 +29,8 @@ class Plan(Record, frozen=True):
     steps: tuple[Step, ...]
     warnings: tuple[str, ...] = ()
     """What a reader should know before saying yes, in sentences."""
+    verify: Record | None = None
+    """What was wanted, where it is compared afterwards with what the service tells."""
 
     @property
     def changes(self) -> tuple[Step, ...]:
@@ -96,6 +102,11 @@ def quota_command(wanted: QuotaWanted) -> str:
     return shlex.join([*words, "--limit", str(wanted.limit_vcpus)])
 
 
+def quota_title(name: str) -> str:
+    """Return a quota row's name for people: the two regional pools say what they are."""
+    return _POOL_TITLES.get(quota_key(name), name)
+
+
 def quota_scope(subscription_id: str, region: str) -> str:
     """Return the scope under which Microsoft.Quota keeps a region's VM quotas."""
     return f"/subscriptions/{subscription_id}/providers/Microsoft.Compute/locations/{region}"
@@ -106,7 +117,7 @@ def support_hint(wanted: QuotaWanted) -> str:
     return (
         "Ask through the Azure portal: Help + support, Create a support request, issue type"
         " 'Service and subscription limits (quotas)', quota type 'Compute-VM (cores-vCPUs)'"
-        f" ({wanted.family} in {wanted.region}, new limit {wanted.limit_vcpus})."
+        f" ({quota_title(wanted.family)} in {wanted.region}, new limit {wanted.limit_vcpus})."
     )
 
 
@@ -155,24 +166,24 @@ def _checked(wanted: QuotaWanted, look: QuotaLook) -> QuotaWanted:
     check_wanted(wanted)
     names = [*(q.name for q in look.quotas), *(s.name for s in look.settings)]
     known = next((n for n in names if quota_key(n) == quota_key(wanted.family)), None)
-    if known is None and look.registered:
+    if known is None:
         raise unknown_name(
             f"VM quota in {wanted.region}",
             wanted.family,
             names,
             listing=f"`ai4infra quota list --region {wanted.region}` shows the names.",
         )
-    return structs.replace(wanted, family=known or wanted.family)
+    return structs.replace(wanted, family=known)
 
 
 def _limit_step(wanted: QuotaWanted, look: QuotaLook) -> Step:
     """Decide about one quota row: keep, refuse or update."""
     current = _current_limit(wanted.family, look)
-    reason = _refusal(wanted, current, look)
     if current == wanted.limit_vcpus:
         return _step("keep", wanted, current, reason="The limit is already this.")
-    if reason is not None:
-        return _step("refuse", wanted, current, reason=reason)
+    refusal = _refusal(wanted, current, look)
+    if refusal is not None:
+        return _step("refuse", wanted, current, *refusal)
     pending = _same_request(wanted, look)
     if pending is None:
         return _step("update", wanted, current)
@@ -185,32 +196,39 @@ def _limit_step(wanted: QuotaWanted, look: QuotaLook) -> Step:
 
 
 def _step(
-    action: StepAction, wanted: QuotaWanted, current: int | None, reason: str | None = None
+    action: StepAction,
+    wanted: QuotaWanted,
+    current: int | None,
+    reason: str | None = None,
+    hint: str | None = None,
 ) -> Step:
-    shown = "unknown" if current is None else str(current)
     scope = quota_scope(wanted.subscription_id, wanted.region)
     return Step(
         action=action,
         kind=QUOTA_LIMIT,
         name=wanted.family,
-        detail=f"vCPU limit in {wanted.region}: {shown} → {wanted.limit_vcpus}",
+        detail=f"vCPU limit in {wanted.region}: {_shown(current)} → {wanted.limit_vcpus}",
         resource_id=f"{scope}/providers/Microsoft.Quota/quotas/{wanted.family}",
         reason=reason,
+        hint=hint,
         wanted=wanted,
     )
 
 
-def _refusal(wanted: QuotaWanted, current: int | None, look: QuotaLook) -> str | None:
-    """Say why this limit cannot be asked for through the API; None when it can."""
+def _refusal(wanted: QuotaWanted, current: int | None, look: QuotaLook) -> tuple[str, str] | None:
+    """Say why this limit cannot be asked for through the API, and what to do; None when it can."""
     if current is not None and wanted.limit_vcpus < current:
-        return f"The limit is {current}; the service does not lower limits on request."
+        return (
+            f"The limit is {current}; the service does not lower limits on request.",
+            f"A limit costs nothing: leave it, or ask for more than {current}.",
+        )
     if not look.registered:
         return None
     setting = _named(wanted.family, look.settings)
     if setting is None:
-        return f"Microsoft.Quota does not know this quota. {support_hint(wanted)}"
+        return f"{QUOTA_PROVIDER} does not know this quota.", support_hint(wanted)
     if setting.adjustable is False:
-        return f"This quota cannot be raised through the API. {support_hint(wanted)}"
+        return "This quota cannot be raised through the API.", support_hint(wanted)
     return None
 
 
@@ -244,7 +262,8 @@ def _same_request(wanted: QuotaWanted, look: QuotaLook) -> QuotaRequest | None:
 def _other_requests(wanted: QuotaWanted, look: QuotaLook) -> list[str]:
     """Tell of undecided requests for another limit of the same quota."""
     return [
-        f"Request {r.request_id} for {r.family} with limit {_shown(r.limit_vcpus)} is in progress."
+        f"Request {r.request_id} for {quota_title(r.family)} with limit"
+        f" {_shown(r.limit_vcpus)} is in progress."
         for r in _requests(wanted, look)
         if r.limit_vcpus != wanted.limit_vcpus
     ]
@@ -260,7 +279,8 @@ def _regional(wanted: QuotaWanted, look: QuotaLook) -> tuple[list[QuotaWanted], 
         return [], []
     total, family = _row(REGIONAL_QUOTA, look), _row(wanted.family, look)
     if total is None or total.limit is None or total.used is None:
-        return [], [f"The regional total of {wanted.region} is unknown; it binds as well."]
+        title = quota_title(REGIONAL_QUOTA)
+        return [], [f"The {title} of {wanted.region} is unknown; it binds as well."]
     others = total.used - ((family.used or 0) if family else 0)
     needed = others + wanted.limit_vcpus
     if needed <= total.limit:
@@ -271,7 +291,7 @@ def _regional(wanted: QuotaWanted, look: QuotaLook) -> tuple[list[QuotaWanted], 
 def _too_low(wanted: QuotaWanted, look: QuotaLook, regional: QuotaWanted) -> str:
     total = _current_limit(regional.family, look)
     return (
-        f"The regional total of {wanted.region} is {total} vCPUs; using"
+        f"The {quota_title(regional.family)} of {wanted.region} is {total} vCPUs; using"
         f" {wanted.limit_vcpus} of {wanted.family} needs {regional.limit_vcpus}."
         f" Add --with-regional, or run: {quota_command(regional)}"
     )
@@ -289,7 +309,10 @@ def _registration_steps(
             kind=REGISTRATION,
             name=QUOTA_PROVIDER,
             detail=f"register subscription {wanted.subscription_id} for {QUOTA_PROVIDER}",
-            reason=None if register else _not_registered(wanted.subscription_id),
+            reason=None
+            if register
+            else f"The subscription is not registered for {QUOTA_PROVIDER}.",
+            hint=None if register else _register_hint(wanted.subscription_id),
             wanted=RegistrationWanted(
                 subscription_id=wanted.subscription_id, namespace=QUOTA_PROVIDER
             ),
@@ -297,9 +320,9 @@ def _registration_steps(
     ]
 
 
-def _not_registered(subscription_id: str) -> str:
+def _register_hint(subscription_id: str) -> str:
     return (
-        f"The subscription is not registered for {QUOTA_PROVIDER}. Add --register, or run:"
+        "Add --register, or run:"
         f" az provider register --namespace {QUOTA_PROVIDER} --subscription {subscription_id}"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -52,18 +53,19 @@ def broken(error: BaseException) -> Reply:
 
 
 class Script(HTTPAdapter):
-    """Answers by a pattern on the unquoted URL; the last answer of a pattern stays."""
+    """Answers by a pattern on method and unquoted URL; the last answer of a pattern stays."""
 
     def __init__(self) -> None:
         super().__init__()
         self.replies: list[tuple[str, list[Reply]]] = []
         self.requests: list[requests.PreparedRequest] = []
         self.slept: list[float] = []
+        self._lock = threading.Lock()
         self.timeouts: list[tuple[float, float]] = []
         """Seconds to connect and to read that each request was given."""
 
     def on(self, pattern: str, *replies: Reply) -> Script:
-        """Answer URLs that match, in this order."""
+        """Answer requests such as ``GET https://…`` that match, in this order."""
         self.replies.append((pattern, list(replies)))
         return self
 
@@ -71,21 +73,30 @@ class Script(HTTPAdapter):
         self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
     ) -> requests.Response:
         """Answer one request."""
-        self.requests.append(request)
         self.timeouts.append(kwargs["timeout"])
+        reply = self._chosen(request)(request)
+        if isinstance(reply, BaseException):
+            raise reply
+        return self.build_response(request, reply)
+
+    def _chosen(self, request: requests.PreparedRequest) -> Reply:
         url = unquote(str(request.url)).replace("+", " ")
-        for pattern, replies in self.replies:
-            if re.search(pattern, url):
-                reply = (replies.pop(0) if len(replies) > 1 else replies[0])(request)
-                if isinstance(reply, BaseException):
-                    raise reply
-                return self.build_response(request, reply)
-        raise AssertionError(f"nobody wrote an answer for {url}")
+        with self._lock:
+            self.requests.append(request)
+            for pattern, replies in self.replies:
+                if re.search(pattern, f"{request.method} {url}"):
+                    return replies.pop(0) if len(replies) > 1 else replies[0]
+        raise AssertionError(f"nobody wrote an answer for {request.method} {url}")
 
     @property
     def urls(self) -> list[str]:
         """The unquoted URLs that were asked."""
         return [unquote(str(request.url)).replace("+", " ") for request in self.requests]
+
+    @property
+    def bodies(self) -> list[Any]:
+        """The JSON that was sent, None where nothing was."""
+        return [json.loads(r.body) if r.body else None for r in self.requests]
 
     @property
     def tokens(self) -> list[str | None]:

@@ -12,6 +12,7 @@ from ai4infra.plan import (
     QuotaWanted,
     quota_command,
     quota_steps,
+    quota_title,
     refusal_hint,
 )
 
@@ -77,6 +78,7 @@ def test_a_lower_limit_is_refused_with_the_present_one():
     step = only(quota_steps(wanted(8), a_look()))
     assert step.action == "refuse"
     assert "The limit is 16" in str(step.reason)
+    assert "more than 16" in str(step.hint)
 
 
 @given(current=LIMITS, asked=LIMITS)
@@ -84,6 +86,18 @@ def test_one_step_is_decided_whatever_the_numbers(current: int, asked: int):
     step = only(quota_steps(wanted(asked), a_look(family=current, total=10**6)))
     expected = "keep" if asked == current else "update" if asked > current else "refuse"
     assert step.action == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("cores", "regional total (cores)"),
+        ("LowPriorityCores", "spot pool (lowPriorityCores)"),
+        (T4, T4),
+    ],
+)
+def test_the_regional_pools_have_titles_and_families_their_names(name: str, title: str):
+    assert quota_title(name) == title
 
 
 @pytest.mark.parametrize("limit", [0, -8])
@@ -106,6 +120,12 @@ def test_an_unknown_family_offers_close_names():
     assert "eastus2" in caught.value.message
 
 
+def test_an_unknown_family_is_refused_before_anything_is_registered_for_it():
+    look = a_look(settings=(), registered=False)
+    with pytest.raises(UsageError, match="called 'standardNDSH900v9Family'"):
+        quota_steps(wanted(64, "standardNDSH900v9Family"), look, register=True)
+
+
 def test_a_family_that_only_microsoft_quota_lists_is_raised_from_its_limit_there():
     look = a_look(settings=(a_setting("standardNDSH100v5Family", 96),))
     step = only(quota_steps(wanted(192, "standardNDSH100v5Family"), look))
@@ -121,9 +141,9 @@ def test_a_family_without_a_known_limit_is_asked_for_from_unknown_not_from_zero(
 
 def test_a_family_that_the_api_cannot_raise_is_refused_with_the_form_to_fill():
     look = a_look(settings=(a_setting(T4, 16, adjustable=False),))
-    reason = str(only(quota_steps(wanted(64), look)).reason)
-    assert "Service and subscription limits (quotas)" in reason
-    assert f"{T4} in eastus2, new limit 64" in reason
+    hint = str(only(quota_steps(wanted(64), look)).hint)
+    assert "Service and subscription limits (quotas)" in hint
+    assert f"{T4} in eastus2, new limit 64" in hint
 
 
 def test_a_family_that_microsoft_quota_does_not_know_is_refused():
@@ -141,8 +161,9 @@ def test_an_unregistered_subscription_is_refused_with_both_ways_on():
     plan = quota_steps(wanted(64), a_look(settings=(), registered=False))
     (refusal,) = plan.refusals
     assert refusal.kind == "provider registration"
-    assert "--register" in str(refusal.reason)
-    assert "az provider register --namespace Microsoft.Quota" in str(refusal.reason)
+    assert "is not registered" in str(refusal.reason)
+    assert "--register" in str(refusal.hint)
+    assert "az provider register --namespace Microsoft.Quota" in str(refusal.hint)
 
 
 def test_registration_comes_first_when_it_is_asked_for():

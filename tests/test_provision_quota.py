@@ -83,7 +83,7 @@ def test_a_refused_plan_sends_nothing_even_for_its_good_steps(azure, session):
     plan = a_plan(session, limit=ABOVE_THE_TOTAL, with_regional=True)
     receipt = provision.apply(session, plan)
     assert states(receipt) == ["not reached", "failed"]
-    assert "support request" in str(receipt.results[1].message)
+    assert "support request" in str(receipt.results[1].hint)
     assert receipt.next_commands == ()
     assert receipt.failed
     assert azure.writes == []
@@ -175,7 +175,7 @@ def test_an_unregistered_subscription_is_not_registered_in_passing(unregistered)
     session = unregistered.session()
     receipt = provision.apply(session, a_plan(session))
     assert states(receipt) == ["failed", "not reached"]
-    assert "--register" in str(receipt.results[0].message)
+    assert "--register" in str(receipt.results[0].hint)
     assert unregistered.writes == []
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 import click
 
 from ai4infra.cli.options import SETTINGS, Group, HintedUsage, Lazy, switches
-from ai4infra.cli.output import error_lines
+from ai4infra.cli.output import error_lines, in_sandbox
 from ai4infra.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Ai4infraError
 
 EXIT_CLOSED_PIPE = 141
@@ -23,6 +23,8 @@ GARBAGE_THRESHOLD = 20_000
 COMMANDS = {
     "recon": Lazy("ai4infra.cli.recon:recon", "Show the GPU sizes of a region and what fits."),
     "quota": Lazy("ai4infra.cli.quota:quota", "List VM quotas and request higher limits."),
+    "storage": Lazy("ai4infra.cli.storage:storage", "Make, audit and size storage accounts."),
+    "rbac": Lazy("ai4infra.cli.rbac:rbac", "Give roles, list and remove them, wait for them."),
     "diagnose": Lazy("ai4infra.cli.diagnose:diagnose", "Tell why the GPUs wait."),
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
     "completion": Lazy(
@@ -34,6 +36,7 @@ EXAMPLES = """
 ai4infra --sandbox recon --region eastus2
 ai4infra recon --region eastus2 --need 8xStandard_ND96asr_v4
 ai4infra quota list --region eastus2 -o json
+ai4infra storage create --dry-run
 """
 
 
@@ -56,7 +59,7 @@ class Root(Group):
 
         if not standalone_mode:
             return call()
-        sys.exit(_guarded(call, debug="--debug" in words))
+        sys.exit(_guarded(call, debug="--debug" in words, sandbox="--sandbox" in words))
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the command line; ``--help`` prints here."""
@@ -81,7 +84,7 @@ def _closed_pipe_told() -> Iterator[None]:
         raise ClosedPipeError from error
 
 
-def _guarded(call: Any, *, debug: bool) -> int:
+def _guarded(call: Callable[[], Any], *, debug: bool, sandbox: bool) -> int:
     """Return the exit code of a call, telling on stderr why it is not 0."""
     try:
         code = call()
@@ -95,7 +98,7 @@ def _guarded(call: Any, *, debug: bool) -> int:
     except click.ClickException as error:
         return _tell_usage(error)
     except Exception as error:
-        code = _tell(error, debug=debug)
+        code = _tell(error, debug=debug, sandbox=sandbox)
         _flush_or_discard()
         return code
 
@@ -135,10 +138,11 @@ def _hint(error: click.ClickException) -> str | None:
     return f"`{ctx.command_path} --help` shows what there is." if ctx else None
 
 
-def _tell(error: Exception, *, debug: bool) -> int:
+def _tell(error: Exception, *, debug: bool, sandbox: bool) -> int:
     """Tell of an error of ours, or of one that nobody expected."""
     if isinstance(error, Ai4infraError):
-        error_lines(error.message, code=error.code, hint=error.hint)
+        hint = in_sandbox(error.hint) if sandbox and error.hint else error.hint
+        error_lines(error.message, code=error.code, hint=hint)
         if debug and error.detail:
             click.echo(error.detail, err=True)
         return error.exit_code

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from ai4infra.cli import complete
+from ai4infra.cli.complete import FORMATS
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORMATS = ("table", "json", "jsonl", "csv", "tsv", "yaml")
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 _COMMON = "Common options"
 
@@ -29,6 +31,7 @@ class Options(NamedTuple):
     """The common options of one call; None and empty mean that nothing was said."""
 
     subscriptions: tuple[str, ...]
+    all_subscriptions: bool
     output: str | None
     query: str | None
     sandbox: bool
@@ -45,6 +48,15 @@ class Options(NamedTuple):
 class Command(click.Command):
     """A command whose help keeps its own options and the common ones apart."""
 
+    allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; what is left over is refused with what was meant."""
+        rest = super().parse_args(ctx, args)
+        if ctx.args and not ctx.resilient_parsing:
+            raise _left_over(self, ctx)
+        return rest
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, the common ones last."""
         params = [(p, p.get_help_record(ctx)) for p in self.get_params(ctx)]
@@ -58,6 +70,18 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, last and as they are."""
         write_examples(self.epilog, formatter)
+
+
+def _left_over(command: Command, ctx: click.Context) -> HintedUsage:
+    """Build the error for arguments that a command does not take; regions are options."""
+    given = "".join(ctx.args).casefold()
+    takes_regions = any(p.name in ("region", "regions") for p in command.params)
+    regions = complete.known_regions() if takes_regions else []
+    hint = f"`{ctx.command_path} --help` shows what there is."
+    if all(name in regions for name in given.split(",")):
+        hint = f"Did you mean --region {given}?"
+    words = " ".join(ctx.args)
+    return HintedUsage(f"`{ctx.command_path}` takes no argument {words!r}.", ctx, hint)
 
 
 class CommonOption(click.Option):
@@ -75,8 +99,8 @@ class Group(click.Group):
         self.lazy = lazy or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, in the order of their table."""
-        return [*self.lazy, *(name for name in self.commands if name not in self.lazy)]
+        """Return the names of all commands: its own, then the lazy ones, as they are written."""
+        return [*(name for name in self.commands if name not in self.lazy), *self.lazy]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command; None when there is none of this name."""
@@ -156,13 +180,6 @@ def _format(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     raise unknown_choice("output format", value, FORMATS, ctx)
 
 
-def complete_formats(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the names of output formats."""
-    return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
-
-
 _SWITCHES: Sequence[Callable[[F], F]] = (
     _option(
         "--sandbox",
@@ -188,7 +205,7 @@ _OUTPUT: Sequence[Callable[[F], F]] = (
         "--output",
         metavar="FORMAT",
         callback=_format,
-        shell_complete=complete_formats,
+        shell_complete=complete.formats,
         help=f"{', '.join(FORMATS)}.  [default: table, or AI4INFRA_OUTPUT]",
     ),
     _option("--query", metavar="JMESPATH", help="Print what this finds in the JSON document."),
@@ -214,6 +231,13 @@ def common(*, many_subscriptions: bool = False) -> Callable[[F], F]:
         metavar="NAME|ID",
         help=f"Subscription{'; repeatable' if many_subscriptions else ''}.",
     )
+    every: Callable[[Any], Any] = _option(
+        "--all-subscriptions",
+        is_flag=True,
+        show_default=False,
+        help="Every subscription that you can see.",
+    )
+    subscriptions = (subscription, every) if many_subscriptions else (subscription,)
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -221,7 +245,7 @@ def common(*, many_subscriptions: bool = False) -> Callable[[F], F]:
             return function(_gather(kwargs), **kwargs)
 
         decorated: Any = wrapper
-        for option in reversed((subscription, *_OUTPUT, *_SWITCHES, *_IDENTITY)):
+        for option in reversed((*subscriptions, *_OUTPUT, *_SWITCHES, *_IDENTITY)):
             decorated = option(decorated)
         return decorated  # type: ignore[no-any-return]  # click's decorators keep the function
 
@@ -231,7 +255,7 @@ def common(*, many_subscriptions: bool = False) -> Callable[[F], F]:
 def _gather(kwargs: dict[str, Any]) -> Options:
     """Take the common options out of a command's arguments; switches count before it as well."""
     root = click.get_current_context().find_root().params
-    values = {name: kwargs.pop(name) for name in Options._fields}
+    values = {name: kwargs.pop(name, False) for name in Options._fields}
     given = values["subscriptions"]
     values["subscriptions"] = given if isinstance(given, tuple) else (given,) if given else ()
     for name in ("sandbox", "verbose", "debug", "only_show_errors"):
@@ -244,6 +268,22 @@ def switch(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click
     return click.option(*names, is_flag=True, show_default=False, help=help)
 
 
+def number(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Return the number that an option was given. A callback of click's."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no number", ctx, param) from None
+
+
+def whole(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Return the whole number that an option was given. A callback of click's."""
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no whole number", ctx, param) from None
+
+
 def listed(ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> tuple[str, ...]:
     """Return the values of a repeatable option; each may itself be a list with commas.
 
@@ -254,3 +294,24 @@ def listed(ctx: click.Context, param: click.Parameter, values: Iterable[str]) ->
     if not all(found):
         raise click.BadParameter("it is empty", ctx, param)
     return tuple(part for parts in found for part in parts)
+
+
+def filled(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the value of an option that may be left out, but not be empty; a callback."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty", ctx, param)
+    return value
+
+
+regions_option = click.option(
+    "-r",
+    "--region",
+    "-l",
+    "--location",
+    "regions",
+    multiple=True,
+    callback=listed,
+    metavar="REGION",
+    shell_complete=complete.regions,
+    help="Region; repeatable, or several with commas.  [default: AZURE_DEFAULTS_LOCATION]",
+)

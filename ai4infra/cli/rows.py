@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ai4infra.model import Quota, Record, StepResult, Subscription
+from ai4infra.model import Quota, Record, RoleAssignment, StepResult, Subscription
+from ai4infra.roles import role_name
 
 
 def subscription_text(subscription: Subscription) -> str:
@@ -64,6 +65,38 @@ class StepRow(Record, frozen=True):
             reason=step.reason,
             message=result.message,
             code=result.code,
-            hint=result.hint,
+            hint=result.hint or step.hint,
             resource_id=step.resource_id,
+        )
+
+
+class FactRow(Record, frozen=True):
+    """One thing that is known of a resource; None means unknown."""
+
+    name: str
+    value: str | None
+
+
+class AssignmentRow(Record, frozen=True):
+    """One role assignment, with the role's name where it is known."""
+
+    role: str
+    role_id: str
+    principal_id: str
+    principal_type: str | None
+    scope: str
+    condition: str | None
+    id: str
+
+    @classmethod
+    def of(cls, assignment: RoleAssignment) -> AssignmentRow:
+        """Return the row of a role assignment."""
+        return cls(
+            role=role_name(assignment.role_id),
+            role_id=assignment.role_id,
+            principal_id=assignment.principal_id,
+            principal_type=assignment.principal_type,
+            scope=assignment.scope,
+            condition=assignment.condition,
+            id=assignment.id,
         )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
-from ai4infra.cli.options import SETTINGS, Group
+from ai4infra.cli.complete import SHELLS
+from ai4infra.cli.options import SETTINGS, Group, HintedUsage
 
-SHELLS = ("bash", "zsh", "fish")
+HIGHEST_PORT = 65535
 SERVE_EXAMPLES = """
 ai4infra sandbox serve
+ai4infra sandbox serve --data-plane
 ai4infra sandbox serve --fault throttled,path=/skus,times=2,retry-after=5
 """
 ENV_EXAMPLES = """
@@ -27,7 +30,23 @@ _state = click.option(
 )
 
 
-@click.group(cls=Group, context_settings=SETTINGS)
+class SandboxGroup(Group):
+    """A group that knows which command was meant for ``--sandbox``."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; another one of ai4infra's is asked of the sandbox by an option."""
+        others = getattr(ctx.find_root().command, "lazy", {})
+        if args and args[0] in others:
+            meant = shlex.join(["ai4infra", "--sandbox", *args])
+            raise HintedUsage(
+                f"There is no command called {args[0]!r} here.", ctx, f"Did you mean `{meant}`?"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=SandboxGroup, context_settings=SETTINGS)
 def sandbox() -> None:
     """Serve and reset the local Azure.
 
@@ -36,8 +55,20 @@ def sandbox() -> None:
     """
 
 
+def _port(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    if value is None or 0 <= value <= HIGHEST_PORT:
+        return value
+    raise click.BadParameter(f"ports are 0 to {HIGHEST_PORT}", ctx, param)
+
+
 @sandbox.command(epilog=SERVE_EXAMPLES)
-@click.option("--port", type=click.IntRange(0, 65535), help="Port, 0 for any.  [default: 8943]")
+@click.option(
+    "--port",
+    type=int,
+    metavar="NUMBER",
+    callback=_port,
+    help="Port, 0 for any.  [default: 8943]",
+)
 @_state
 @click.option(
     "--fault",
@@ -47,23 +78,43 @@ def sandbox() -> None:
     help="Answer badly on purpose: KIND[,path=REGEX][,method=M][,times=N][,after=N]"
     "[,retry-after=S]; repeatable.",
 )
-def serve(port: int | None, state: Path | None, faults: tuple[str, ...]) -> None:
+@click.option(
+    "--data-plane",
+    is_flag=True,
+    help="Keep blobs too, in Azurite (npm install azurite; AI4INFRA_AZURITE names it elsewhere).",
+)
+@click.option(
+    "--instant", is_flag=True, help="Let nothing take time: no waits for operations and grants."
+)
+def serve(
+    port: int | None,
+    state: Path | None,
+    faults: tuple[str, ...],
+    data_plane: bool,
+    instant: bool,
+) -> None:
     """Serve the sandbox over HTTPS on this machine until Ctrl-C."""
     from ai4infra.sandbox import open_sandbox
+    from ai4infra.sandbox.azurite import find_program
     from ai4infra.sandbox.faults import parse_fault
     from ai4infra.sandbox.serve import DEFAULT_PORT, note_running, refuse_second
     from ai4infra.sandbox.serve import serve as served
 
     folder = _folder(state)
     refuse_second(folder)
+    azurite = find_program(os.environ, Path.cwd()) if data_plane else None
     opened = open_sandbox(folder)
+    opened.world.instant = instant
     opened.world.faults.extend(parse_fault(spec) for spec in faults)
-    with served(opened, folder, DEFAULT_PORT if port is None else port) as server:
+    chosen = DEFAULT_PORT if port is None else port
+    with served(opened, folder, chosen, azurite=azurite) as server:
         note = note_running(folder, server.url)
+        ended = _interrupts()
         try:
             click.echo(server.url)
             click.echo(_WELCOME.format(command=_env_command(state)), err=True)
-            _wait_for_interrupt()
+            while not ended:
+                time.sleep(_LOOK_SECONDS)
         finally:
             note.unlink(missing_ok=True)
 
@@ -78,18 +129,21 @@ def _env_command(state: Path | None) -> str:
     return f'eval "$(ai4infra sandbox env{option})"'
 
 
-def _wait_for_interrupt() -> None:
+_LOOK_SECONDS = 0.1
+
+
+def _interrupts() -> list[int]:
+    """Return a list that the signals to end are put into.
+
+    Looked at and not waited for: a system may give a signal to another thread, and then nothing
+    wakes this one; and an event's lock may be held when the signal comes.
+    """
     import signal
-    import threading
 
-    ended = threading.Event()
-
-    def end(*_: Any) -> None:
-        ended.set()
-
+    ended: list[int] = []
     for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, end)
-    ended.wait()
+        signal.signal(name, lambda number, _: ended.append(number))
+    return ended
 
 
 @sandbox.command(epilog=ENV_EXAMPLES)

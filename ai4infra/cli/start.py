@@ -42,6 +42,15 @@ def started(options: Options) -> Iterator[tuple[Azure, Output]]:
         yield az, out
 
 
+def offline(options: Options) -> Output:
+    """Return where to print, for a command that asks nobody."""
+    import os
+
+    from ai4infra.settings import resolve
+
+    return Output(options, default_format=resolve({}, os.environ).output)
+
+
 def _check_sandbox(options: Options) -> None:
     """Refuse what would be ignored: the sandbox has its own sign-in and cloud."""
     for name in ("auth", "client_id", "tenant", "cloud", "arm_endpoint"):

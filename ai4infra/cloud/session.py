@@ -1,11 +1,13 @@
 """The one door to Azure: one credential, one connection pool, one retry policy, one translation.
 
-A ``Session`` reads with ``get``, ``get_json`` and ``pages``, and lends the same door to the
-generated clients of the SDK with ``client``. It is safe to share between threads.
+A ``Session`` reads with ``get``, ``get_json`` and ``pages``, changes with ``write``, asks a blob
+service with ``get_blob``, and lends the same door to the generated clients of the SDK with
+``client``. It is safe to share between threads.
 """
 
 from __future__ import annotations
 
+import base64
 import logging
 import os
 import random
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
     from azure.core.pipeline import PipelineRequest, PipelineResponse
 
+    from ai4infra.cloud.operations import Pause, Written
+
 T = TypeVar("T")
 Trace = Callable[[str], None]
 Params = Mapping[str, str]
@@ -62,6 +66,10 @@ RETRIES = 3
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 POOL_CONNECTIONS = 16
 USER_AGENT = "ai4infra"
+STORAGE_SCOPE = "https://storage.azure.com/.default"
+"""The same in every cloud (https://learn.microsoft.com/azure/storage/blobs/authorize-access-azure-active-directory)."""
+_LOOPBACK = ("localhost", "127.0.0.1")
+BLOB_API_VERSION = "2023-11-03"
 _JSON = "application/json"
 # What the SDK has to complain about arrives as an exception; a second line of it would be noise.
 logging.getLogger("azure").addHandler(logging.NullHandler())
@@ -393,6 +401,82 @@ class Session:
     def public_pages(self, url: str, *, params: Params, what: str) -> Iterator[msgspec.Raw]:
         """Yield the list of each page of something anybody may read; no token is sent."""
         return self._follow(self._public, url, params, what)
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        api_version: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        what: str,
+        pause: Pause | None = None,
+    ) -> Written:
+        """Send a writing request to Resource Manager, and wait for what it begins.
+
+        A long operation is asked about at its newest address after each ``pause``, which may end
+        the waiting by raising; without ``pause`` it is left running.
+        """
+        # Only here: nobody who reads needs the SDK's polling.
+        from ai4infra.cloud import operations
+
+        url = f"{self.cloud.arm}/{path.lstrip('/')}"
+        params = {"api-version": quote(api_version, safe="")}
+        request = HttpRequest(method, url, params=params, json=body, headers={"Accept": _JSON})
+        with translated(what):
+            started: Any = self._arm.send_request(request, _return_pipeline_response=True)
+            response = started.http_response
+            if not HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+                raise error_of(response.status_code, response.headers, response.content, what)
+            found = operations.read_body(response)
+            running = operations.is_running(response.status_code, response.headers, found)
+            if running and pause is not None:
+                found = operations.finish(self._arm, started, url, pause)
+                running = False
+        return operations.Written(status=response.status_code, body=found, running=running)
+
+    def get_blob(self, url: str, *, what: str) -> bytes:
+        """Return the body of a GET to a blob service of this cloud, with a token for storage only.
+
+        Raises ServiceError for a host that is no blob service of this cloud.
+        """
+        host = self._blob_host(url)
+        if host is None:
+            raise ServiceError(f"{what}: {url.partition('?')[0]} is no blob service of this cloud.")
+        client = self._pipeline(ArmAuthentication(self.tokens, lambda: STORAGE_SCOPE, host))
+        headers = {"x-ms-version": BLOB_API_VERSION}
+        with translated(what):
+            response = client.send_request(HttpRequest("GET", url, headers=headers))
+        if response.status_code != HTTPStatus.OK:
+            raise error_of(response.status_code, response.headers, response.content, what)
+        return response.content
+
+    def _blob_host(self, url: str) -> str | None:
+        """Return the host at which a blob service may be sent a token; None for any other.
+
+        A cloud that is served on this machine has its blobs there, at the same port.
+        """
+        hosts = [self.cloud.blob_suffix] if self.cloud.blob_suffix else []
+        name, _, port = self.cloud.host.partition(":")
+        if name in _LOOPBACK:
+            hosts += [f"{each}:{port}" for each in _LOOPBACK]
+        return next((host for host in hosts if may_have_token(url, host)), None)
+
+    def claims(self) -> dict[str, Any]:
+        """Return what our own Resource Manager token says of us; empty where it cannot be read.
+
+        Nothing is verified: the service does that.
+        """
+        with translated("Cannot sign in"):
+            token = self.tokens.get_token(self._arm_scope()).token
+        try:
+            payload = token.split(".")[1]
+            found = msgspec.json.decode(
+                base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
+            )
+        except (IndexError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def client(self, client_class: Callable[..., T], subscription_id: str, **options: Any) -> T:
         """Return a generated client of the SDK that uses this door.

@@ -10,19 +10,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ai4infra.sandbox.app import App
 from ai4infra.sandbox.faults import Fault, Outcome
 from ai4infra.sandbox.messages import Request
 from ai4infra.sandbox.services import SERVICES
-from ai4infra.sandbox.world import State, StateFile, World
+from ai4infra.sandbox.world import Policy, State, StateFile, World
 
 if TYPE_CHECKING:
     from ai4infra.sandbox.transport import SandboxCredential, SandboxTransport
 
-__all__ = ["Fault", "Sandbox", "State", "World", "open_sandbox"]
+Result = TypeVar("Result")
+
+__all__ = ["Fault", "Policy", "Sandbox", "State", "World", "open_sandbox"]
 
 
 class Sandbox:
@@ -59,6 +62,14 @@ class Sandbox:
             outcome = self._app.handle(request)
             self.save()
             return outcome
+
+    def change(self, action: Callable[[World], Result]) -> Result:
+        """Do something to the world while it answers no request, and keep what changed."""
+        with self._app.lock:
+            self._reload()
+            result = action(self.world)
+            self.save()
+            return result
 
     def advance(self, seconds: float) -> None:
         """Let time pass in the sandbox."""

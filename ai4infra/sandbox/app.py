@@ -11,7 +11,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from ai4infra.sandbox.messages import Hangup, Request, Response, ServiceFailure,
 from ai4infra.sandbox.tokens import check_token
 from ai4infra.sandbox.world import Logged, Operation, World
 
-Side = Literal["arm", "prices", "login", "identity"]
+Side = Literal["arm", "prices", "login", "identity", "data"]
 """Which of Azure's hosts a route lives on."""
 
 _SIDES: tuple[tuple[str, tuple[Side, ...]], ...] = (
@@ -57,11 +57,18 @@ class Call:
 
 Handler = Callable[[Call], Response]
 Finisher = Callable[[World, Operation], None]
+Guard = Callable[[Call], Call]
+"""Refuses a call that is allowed so far, or returns it, maybe with another body."""
+Claim = Callable[[World, Request], "Response | None"]
+"""Answers a request that no path template finds, or leaves it to the routes."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A method and a path template such as ``/subscriptions/{subscription}/locations``."""
+    """A method and a path template such as ``/subscriptions/{subscription}/locations``.
+
+    ``{+scope}`` stands for several parts of the path.
+    """
 
     method: str
     template: str
@@ -80,6 +87,8 @@ class Service:
         self.open = open
         self.routes: list[Route] = []
         self.finishers: dict[str, Finisher] = {}
+        self.guards: list[Guard] = []
+        self.claim: Claim | None = None
 
     def route(
         self,
@@ -88,8 +97,9 @@ class Service:
         *,
         open: bool | None = None,  # noqa: A002
     ) -> Callable[[Handler], Handler]:
-        """Register a handler; ``{name}`` stands for one part of the path."""
-        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(template))
+        """Register a handler; ``{name}`` stands for one part of the path, ``{+name}`` for more."""
+        several = re.sub(r"\\\{\\\+(\w+)\\\}", r"(?P<\1>.+)", re.escape(template))
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", several)
 
         def register(handler: Handler) -> Handler:
             self.routes.append(
@@ -115,6 +125,11 @@ class Service:
 
         return register
 
+    def guard(self, check: Guard) -> Guard:
+        """Register a check that every signed-in call passes before its handler."""
+        self.guards.append(check)
+        return check
+
 
 class App:
     """Answers requests to one world, one at a time."""
@@ -123,6 +138,8 @@ class App:
         self.world = world
         self._routes = [route for service in services for route in service.routes]
         self._finishers = {k: f for service in services for k, f in service.finishers.items()}
+        self._guards = [guard for service in services for guard in service.guards]
+        self._claims = [service.claim for service in services if service.claim]
         self.lock = threading.RLock()
 
     def handle(self, request: Request) -> Outcome:
@@ -142,14 +159,22 @@ class App:
 
     def _answer(self, request: Request) -> Response:
         try:
-            route, path = self._find(request)
-            if not route.open:
-                check_token(self.world, request)
-                _check_version(request)
-            _check_subscription(self.world, path)
-            return route.handler(Call(self.world, request, path))
+            claimed = (claim(self.world, request) for claim in self._claims)
+            found = next((response for response in claimed if response is not None), None)
+            return found or self._routed(request)
         except ServiceFailure as failure:
             return failure.response
+
+    def _routed(self, request: Request) -> Response:
+        route, path = self._find(request)
+        call = Call(self.world, request, path)
+        if not route.open:
+            check_token(self.world, request)
+            _check_version(request)
+        _check_subscription(self.world, path)
+        for guard in () if route.open else self._guards:
+            call = guard(call)
+        return route.handler(call)
 
     def _find(self, request: Request) -> tuple[Route, dict[str, str]]:
         sides = _sides(request.host)
@@ -158,7 +183,7 @@ class App:
             if route.side in sides and route.method == request.method:
                 match = route.pattern.fullmatch(path)
                 if match:
-                    return route, match.groupdict()
+                    return route, _parts(match.groupdict())
         raise _unknown_route(request, known_host=bool(sides))
 
     def _dressed(self, response: Response) -> Response:
@@ -169,11 +194,17 @@ class App:
             "x-ms-request-id": request_id,
             "x-ms-correlation-request-id": request_id,
         }
-        return Response(response.status, response.body, {**dressing, **response.headers})
+        return replace(response, headers={**dressing, **response.headers})
 
     def _logged(self, request: Request, outcome: Outcome) -> Logged:
         status = None if isinstance(outcome, Hangup) else outcome.status
         return Logged(request.method, request.url, _shown_body(request), status)
+
+
+def _parts(found: dict[str, str]) -> dict[str, str]:
+    """Return the named parts, with the subscription that a scope begins with."""
+    first = re.match(r"subscriptions/([^/]+)", found.get("scope", ""), re.IGNORECASE)
+    return {**found, "subscription": first.group(1)} if first else found
 
 
 def _sides(host: str) -> tuple[Side, ...]:

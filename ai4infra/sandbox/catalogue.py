@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -64,6 +65,13 @@ class Catalogue:
         self.regions = {row["name"]: Region(**row) for row in data["regions"]}
         self.quota_requests: dict[str, Any] = data["quota_requests"]
         self.providers: dict[str, Any] = data["providers"]
+        self.storage: dict[str, Any] = deepcopy(data["storage"])
+        self.network: dict[str, Any] = deepcopy(data["network"])
+        self.directory: dict[str, Any] = deepcopy(data["directory"])
+        self.roles: list[dict[str, Any]] = deepcopy(data["roles"])
+        """Built-in roles: ``id``, ``name``, ``description`` and what they allow."""
+        self.principals = _principals(data)
+        """Object id to ``type``, and ``members`` of a group."""
         self.currency_rates: dict[str, float] = data["prices"]["rates"]
         self.page_rows = 100
         """Rows on one page of a Resource Manager list."""
@@ -219,6 +227,15 @@ class Size:
 def example() -> Catalogue:
     """Return the example world, fresh: what one test changes, no other sees."""
     return Catalogue(_data())
+
+
+def _principals(data: dict[str, Any]) -> dict[str, Row]:
+    signed_in = {
+        row["object_id"]: {"type": "User" if row.get("kind") == "user" else "ServicePrincipal"}
+        for row in data["identities"].values()
+    }
+    others = {row["object_id"]: dict(row) for row in data["directory"]["principals"]}
+    return {**signed_in, **others}
 
 
 @cache

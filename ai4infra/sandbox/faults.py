@@ -169,6 +169,18 @@ _CHALLENGE = (
     'Bearer authorization_uri="https://login.microsoftonline.com/common", error="invalid_token", '
     'error_description="The access token has expired."'
 )
+_DELETION_BLOCKED = (
+    "Deletion of resource group 'rg' failed as resources with identifiers "
+    "'Microsoft.Network/virtualNetworks/vnet' could not be deleted. The provisioning state of the "
+    "resource group will be rolled back."
+)
+_BEING_DELETED = (
+    "The resource group is in deprovisioning state and cannot perform this operation. Target: "
+    "'@SUBJECT@'."
+)
+_ACCOUNT_BUSY = (
+    "An operation is currently performing on this storage account that requires exclusive access."
+)
 _FORBIDDEN = (
     "The client 'sandbox' with object id '00000000-0000-0000-0000-00000000f0b1' does not have "
     "authorization to perform this action over scope '@SUBJECT@' or the scope is invalid. If "
@@ -237,6 +249,31 @@ KINDS: dict[str, Effect] = {
         "Resource '@SUBJECT@' was disallowed by policy. Policy identifiers: "
         '\'[{"policyAssignment":{"name":"allowed-locations"}}]\'.',
         additionalInfo=[_POLICY],
+    ),
+    "principal-not-found": _arm(
+        400,
+        "PrincipalNotFound",
+        "Principal 0b7ec700000040008000000000000099 does not exist in the directory "
+        "7e0a0000-0000-4000-8000-00000000a141.",
+    ),
+    "group-being-deleted": _arm(409, "ResourceGroupBeingDeleted", _BEING_DELETED),
+    # The poll of a deletion answers in capitals.
+    "deletion-blocked": _refusal(
+        409,
+        {
+            "Error": {
+                "Code": "ResourceGroupDeletionBlocked",
+                "Target": None,
+                "Message": _DELETION_BLOCKED,
+                "Details": [],
+            }
+        },
+    ),
+    "account-busy": _arm(409, "StorageAccountOperationInProgress", _ACCOUNT_BUSY),
+    "operation-timed-out": _arm(
+        500,
+        "OperationTimedOut",
+        "Operation could not be completed within the specified time.",
     ),
     "truncated": _truncated,
     "short": _short,

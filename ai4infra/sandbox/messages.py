@@ -81,6 +81,7 @@ class ServiceFailure(Exception):  # noqa: N818 - an answer of the service, not a
         **fields: Any,
     ) -> None:
         super().__init__(message)
+        self.code = code
         self.response = Response(
             status,
             msgspec.json.encode({"error": {"code": code, "message": message, **fields}}),

@@ -12,8 +12,18 @@ from ai4infra.sandbox.world import World
 service = Service()
 
 _TYPES: dict[str, tuple[str, ...]] = {
-    "Microsoft.Compute": ("skus", "virtualMachines", "locations/usages"),
+    "Microsoft.Compute": (
+        "skus",
+        "virtualMachines",
+        "virtualMachineScaleSets",
+        "locations/usages",
+    ),
     "Microsoft.Resources": ("resourceGroups", "subscriptions", "tags"),
+    "Microsoft.Storage": ("storageAccounts", "checkNameAvailability", "locations/usages"),
+    "Microsoft.Authorization": ("roleAssignments", "roleDefinitions", "locks"),
+    "Microsoft.ManagedIdentity": ("userAssignedIdentities",),
+    "Microsoft.Network": ("virtualNetworks", "privateEndpoints", "privateDnsZones"),
+    "Microsoft.Insights": ("metricAlerts", "diagnosticSettings"),
     "Microsoft.Quota": ("quotas", "usages", "quotaRequests", "operationsStatus"),
 }
 _VERSIONS = ["2025-09-01", "2024-11-01", "2024-07-01", "2023-07-01", "2022-09-01", "2021-04-01"]

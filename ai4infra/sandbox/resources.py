@@ -40,13 +40,13 @@ def list_groups(call: Call) -> Response:
 @service.route("GET", _GROUP)
 def get_group(call: Call) -> Response:
     """Answer with one group."""
-    return answer(_existing(call))
+    return answer(existing_group(call))
 
 
 @service.route("HEAD", _GROUP)
 def check_group(call: Call) -> Response:
     """Answer 204 when the group exists, 404 when not; neither has a body."""
-    return empty(204 if _found(call) else 404)
+    return empty(204 if found_group(call) else 404)
 
 
 @service.route("PUT", _GROUP)
@@ -55,15 +55,15 @@ def put_group(call: Call) -> Response:
     _check_name(call["group"])
     body = json_body(call.request)
     location = _location(call, body)
-    old = _found(call)
+    old = found_group(call)
     if old and old["location"] != location:
         message = (
             f"Invalid resource group location '{location}'. The Resource group already exists in"
             f" location '{old['location']}'."
         )
         raise ServiceFailure(409, "InvalidResourceGroupLocation", message)
-    _refuse_when_deleting(call, old)
-    row = _group_row(call, location, _tags(body), old)
+    refuse_when_deleting(call, old)
+    row = _group_row(call, location, tags_of(body), old)
     call.world.state.resources[row["id"].lower()] = row
     return answer(row, 200 if old else 201)
 
@@ -71,9 +71,9 @@ def put_group(call: Call) -> Response:
 @service.route("PATCH", _GROUP)
 def patch_group(call: Call) -> Response:
     """Replace the tags of a group."""
-    row = _existing(call)
-    _refuse_when_deleting(call, row)
-    tags = _tags(json_body(call.request))
+    row = existing_group(call)
+    refuse_when_deleting(call, row)
+    tags = tags_of(json_body(call.request))
     if tags is not None:
         row["tags"] = tags
     return answer(row)
@@ -82,11 +82,13 @@ def patch_group(call: Call) -> Response:
 @service.route("DELETE", _GROUP)
 def delete_group(call: Call) -> Response:
     """Begin to delete a group with everything in it."""
-    row = _existing(call)
+    row = existing_group(call)
     row["properties"] = {"provisioningState": "Deleting"}
     operation = call.world.start_operation(
         DELETE_KIND, call.subscription, DELETE_SECONDS, group=row["id"]
     )
+    if call.world.instant:
+        return empty(200)
     return empty(202, **_poll_headers(call, operation.id))
 
 
@@ -100,23 +102,100 @@ def get_operation_result(call: Call) -> Response:
 
 
 @service.route("GET", f"{_GROUP}/resources")
+def list_group_resources(call: Call) -> Response:
+    """Answer with the resources of a group; see ``list_resources``."""
+    return _listed(call, f"{existing_group(call)['id']}/")
+
+
+@service.route("GET", "/subscriptions/{subscription}/resources")
 def list_resources(call: Call) -> Response:
-    """Answer with the resources of a group."""
-    prefix = f"{_existing(call)['id']}/".lower()
-    rows = [_short(r) for key, r in call.world.state.resources.items() if key.startswith(prefix)]
+    """Answer with the resources of the subscription, in pages.
+
+    ``$filter`` knows ``resourceType``, ``name``, ``location``, ``tagName`` and ``tagValue``, each
+    with ``eq``, joined by ``and``.
+    """
+    return _listed(call, _group_id(call.subscription, ""))
+
+
+def _listed(call: Call, prefix: str) -> Response:
+    chosen = _conditions(call.query.get("$filter"))
+    rows = [
+        _short(row)
+        for key, row in call.world.state.resources.items()
+        if key.startswith(prefix.lower()) and _is_tracked(key) and _fits(row, chosen)
+    ]
     return answer(page_of(rows, call.request, call.world.catalogue.page_rows))
+
+
+def _is_tracked(key: str) -> bool:
+    """Tell resources of their own from their children, locks and role assignments."""
+    parts = key.split("/")
+    return len(parts) == 9 and parts[6] != "microsoft.authorization"
+
+
+_COMPARED = {"resourcetype": "type", "name": "name", "location": "location"}
+
+
+def _conditions(expression: str | None) -> dict[str, str]:
+    form = r"\s*(\w+)\s+eq\s+'([^']*)'\s*"
+    parts = re.split(r"\s+and\s+", expression) if expression else []
+    found = [re.fullmatch(form, part, re.IGNORECASE) for part in parts]
+    chosen = {m.group(1).lower(): m.group(2) for m in found if m}
+    if not all(found) or set(chosen) - {*_COMPARED, "tagname", "tagvalue"}:
+        raise _bad_filter(expression or "")
+    return chosen
+
+
+def _fits(row: Row, chosen: dict[str, str]) -> bool:
+    plain = [
+        str(row.get(field, "")).lower() == chosen[name].lower()
+        for name, field in _COMPARED.items()
+        if name in chosen
+    ]
+    tags = {name.lower(): value for name, value in (row.get("tags") or {}).items()}
+    tag = chosen.get("tagname", "").lower()
+    tagged = not tag or (tag in tags and chosen.get("tagvalue", tags[tag]) == tags[tag])
+    return all(plain) and tagged
 
 
 @service.finisher(DELETE_KIND)
 def finish_deletion(world: World, operation: Operation) -> None:
     """Remove the group and everything in it."""
-    id_ = operation.details["group"].lower()
-    kept = {
-        key: row
-        for key, row in world.state.resources.items()
-        if key != id_ and not key.startswith(f"{id_}/")
-    }
-    world.state.resources = kept
+    forget(world, operation.details["group"])
+
+
+def forget(world: World, id_: str) -> None:
+    """Remove a resource with what lies in it and is set on it; the identities with it go too."""
+    top = id_.lower()
+    gone = [k for k in world.state.resources if k == top or k.startswith(f"{top}/")]
+    for key in gone:
+        row = world.state.resources.pop(key)
+        for principal in _principals(row):
+            world.state.principals.pop(principal, None)
+        if row.get("type", "").lower() == _ACCOUNTS:
+            _hold_name(world, row)
+
+
+_ACCOUNTS = "microsoft.storage/storageaccounts"
+
+
+def _hold_name(world: World, row: Row) -> None:
+    """Keep the name of a deleted account for its subscription for a while."""
+    subscription = row["id"].split("/")[2]
+    world.hold(
+        f"account/{row['name']}/{subscription}", world.catalogue.storage["name_hold_seconds"]
+    )
+
+
+def _principals(row: Row) -> list[str]:
+    """Return the object ids that a resource owns: not those of identities that it only uses."""
+    own = (
+        (row.get("properties") or {})
+        if "userassignedidentities" in row.get("type", "").lower()
+        else {}
+    )
+    found = [own.get("principalId"), (row.get("identity") or {}).get("principalId")]
+    return [principal for principal in found if principal]
 
 
 def _poll_headers(call: Call, id_: str) -> dict[str, str]:
@@ -133,19 +212,22 @@ def _is_child(key: str, prefix: str) -> bool:
     return key.startswith(prefix) and "/" not in key[len(prefix) :]
 
 
-def _found(call: Call) -> Row | None:
+def found_group(call: Call) -> Row | None:
+    """Return the group of the path, None when there is none."""
     return call.world.state.resources.get(_group_id(call.subscription, call["group"]).lower())
 
 
-def _existing(call: Call) -> Row:
-    found = _found(call)
+def existing_group(call: Call) -> Row:
+    """Return the group of the path. Raises ServiceFailure when there is none."""
+    found = found_group(call)
     if found is None:
         message = f"Resource group '{call['group']}' could not be found."
         raise ServiceFailure(404, "ResourceGroupNotFound", message)
     return found
 
 
-def _refuse_when_deleting(call: Call, row: Row | None) -> None:
+def refuse_when_deleting(call: Call, row: Row | None) -> None:
+    """Refuse to write into a group that is being deleted."""
     if row and row["properties"]["provisioningState"] == "Deleting":
         message = (
             f"The resource group '{call['group']}' is in deprovisioning state and cannot perform"
@@ -182,7 +264,8 @@ def _location(call: Call, body: Row) -> str:
     return region.name
 
 
-def _tags(body: Row) -> dict[str, str] | None:
+def tags_of(body: Row) -> dict[str, str] | None:
+    """Return the tags of a body, None where it has none. Raises ServiceFailure for bad ones."""
     tags = body.get("tags")
     if tags is None:
         return None
@@ -205,16 +288,15 @@ def _group_row(call: Call, location: str, tags: dict[str, str] | None, old: Row 
 
 
 def _has_tag(row: Row, expression: str | None) -> bool:
-    if not expression:
-        return True
-    form = r"\s*tagName\s+eq\s+'([^']*)'(?:\s+and\s+tagValue\s+eq\s+'([^']*)')?\s*"
-    match = re.fullmatch(form, expression, re.IGNORECASE)
-    if match is None:
-        message = f"Invalid $filter '{expression}' specified in the query string."
-        raise ServiceFailure(400, "InvalidFilterInQueryString", message)
-    name, value = match.groups()
-    tags = {key.lower(): tag for key, tag in row.get("tags", {}).items()}
-    return name.lower() in tags and value in (None, tags[name.lower()])
+    chosen = _conditions(expression)
+    if set(chosen) - {"tagname", "tagvalue"}:
+        raise _bad_filter(expression or "")
+    return _fits(row, chosen)
+
+
+def _bad_filter(expression: str) -> ServiceFailure:
+    message = f"Invalid $filter '{expression}' specified in the query string."
+    return ServiceFailure(400, "InvalidFilterInQueryString", message)
 
 
 def _short(row: Row) -> Row:

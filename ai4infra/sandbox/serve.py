@@ -8,6 +8,8 @@ import gzip
 import socket
 import ssl
 import threading
+from collections.abc import Callable
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,10 @@ from urllib.parse import urlsplit
 
 from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError
 from ai4infra.sandbox import Sandbox
+from ai4infra.sandbox.azurite import Azurite, Passed
 from ai4infra.sandbox.certificate import CertificateFiles, ensure_certificate
+from ai4infra.sandbox.dataplane import Allowed, failure
+from ai4infra.sandbox.faults import Outcome
 from ai4infra.sandbox.files import write_private
 from ai4infra.sandbox.identity import IDENTITY_HEADER, IDENTITY_PATH
 from ai4infra.sandbox.messages import Hangup, Request, Response
@@ -29,6 +34,7 @@ POLL_SECONDS = 0.05
 """How soon the server notices that it is to end."""
 RUNNING_FILE = "served"
 LARGEST_BODY_BYTES = 64 * 2**20
+Answer = Callable[[Request], Outcome]
 
 
 class Server:
@@ -37,10 +43,13 @@ class Server:
     ``env`` is what other programs need to find and trust it.
     """
 
-    def __init__(self, sandbox: Sandbox, folder: Path, port: int = 0) -> None:
+    def __init__(
+        self, sandbox: Sandbox, folder: Path, port: int = 0, azurite: str | None = None
+    ) -> None:
         self.sandbox = sandbox
         self.files = ensure_certificate(folder / "tls")
-        self._http = _listen(sandbox, self.files, port)
+        self._azurite = Azurite(azurite, folder / "azurite", self.files) if azurite else None
+        self._http = _listen(self._answer, self.files, port)
         self.url = f"https://localhost:{self._http.server_address[1]}"
         self.env = environment(self.url, folder)
         self._thread = threading.Thread(
@@ -56,16 +65,28 @@ class Server:
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
+        if self._azurite is not None:
+            self._azurite.close()
         self.sandbox.close()
 
+    def _answer(self, request: Request) -> Outcome:
+        outcome = self.sandbox.handle(request)
+        if self._azurite is None or not isinstance(outcome, Allowed):
+            return outcome
+        try:
+            return self._azurite.answer(self.sandbox, request, outcome)
+        except (Ai4infraError, HTTPException, OSError) as error:
+            return failure(request, 500, "SandboxNoAzurite", str(error))
 
-def serve(sandbox: Sandbox, folder: Path, port: int = 0) -> Server:
+
+def serve(sandbox: Sandbox, folder: Path, port: int = 0, *, azurite: str | None = None) -> Server:
     """Serve a sandbox; use with ``with``. Port 0 takes any free one.
 
-    ``folder`` keeps the certificate and the configuration of ``az``. Raises Ai4infraError when
-    the port is taken or the folder cannot be written.
+    ``folder`` keeps the certificate and the configuration of ``az``; ``azurite`` is the program
+    that stands behind the accounts (see ``azurite.find_program``). Raises Ai4infraError when the
+    port is taken or the folder cannot be written.
     """
-    return Server(sandbox, folder, port)
+    return Server(sandbox, folder, port, azurite)
 
 
 def environment(url: str, folder: Path) -> dict[str, str]:
@@ -104,11 +125,11 @@ class _Http(ThreadingHTTPServer):
         """Say nothing: a client that leaves or distrusts the certificate knows why."""
 
 
-def _listen(sandbox: Sandbox, files: CertificateFiles, port: int) -> _Http:
+def _listen(answer: Answer, files: CertificateFiles, port: int) -> _Http:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.server)
     try:
-        http = _Http((HOST, port), _handler(sandbox))
+        http = _Http((HOST, port), _handler(answer))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise Ai4infraError(f"Cannot listen on {HOST}:{port}: {error.strerror}.") from error
@@ -120,7 +141,7 @@ def _listen(sandbox: Sandbox, files: CertificateFiles, port: int) -> _Http:
     return http
 
 
-def _handler(sandbox: Sandbox) -> type[BaseHTTPRequestHandler]:
+def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
     """Return a handler class; http.server wants a class and passes nothing of ours to it."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -130,19 +151,19 @@ def _handler(sandbox: Sandbox) -> type[BaseHTTPRequestHandler]:
         timeout = IDLE_SECONDS
         disable_nagle_algorithm = True
 
-        def answer(self) -> None:
+        def reply(self) -> None:
             """Answer one request, or hang up."""
             request = self._request()
             if request is None:
                 return
-            outcome = sandbox.handle(request)
+            outcome = answer(request)
             if isinstance(outcome, Hangup):
                 self.close_connection = True
                 return
             with contextlib.suppress(ConnectionError):
                 self._write(outcome)
 
-        do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = do_OPTIONS = answer  # noqa: N815 - the names that http.server looks for
+        do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = do_OPTIONS = reply  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
             """Keep quiet; the sandbox has a log of its own."""
@@ -176,6 +197,9 @@ def _handler(sandbox: Sandbox) -> type[BaseHTTPRequestHandler]:
 def _encoded(response: Response, accepted: str) -> tuple[bytes, dict[str, str]]:
     """Return body and headers, packed where the client takes that."""
     body, headers = response.body, dict(response.headers)
+    if isinstance(response, Passed):
+        # The length of a HEAD's answer is that of the body that it doesn't have.
+        return body, {"content-length": str(len(body)), **headers}
     if "gzip" in accepted.lower() and len(body) >= GZIP_FROM_BYTES:
         body = gzip.compress(body, compresslevel=1)
         headers["content-encoding"] = "gzip"

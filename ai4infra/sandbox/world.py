@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -38,6 +38,25 @@ class Operation(msgspec.Struct, kw_only=True):
     """None while it goes on, then ``Succeeded`` or ``Failed``."""
 
 
+class Policy(msgspec.Struct, kw_only=True, frozen=True):
+    """A policy that is assigned to every subscription: what it looks at, and what it does.
+
+    It applies where ``field`` compares with ``value`` by ``operator``.
+    """
+
+    name: str
+    display_name: str = ""
+    effect: Literal["deny", "modify"] = "deny"
+    resource_type: str
+    """``Microsoft.Storage/storageAccounts``; ``*`` for every type."""
+    field: str
+    """``location``, ``kind``, ``sku.name``, ``tags.team`` or ``properties.minimumTlsVersion``."""
+    operator: Literal["equals", "notEquals", "in", "notIn", "exists"] = "notEquals"
+    value: Any
+    put: Any = None
+    """What the effect ``modify`` puts into the field."""
+
+
 class State(msgspec.Struct, kw_only=True):
     """What requests change: all of it can be written as JSON, and is what a state file holds."""
 
@@ -53,6 +72,11 @@ class State(msgspec.Struct, kw_only=True):
     limits: dict[str, int] = msgspec.field(default_factory=dict)
     """``subscription/region/family`` in lower case to the limit that a request was granted."""
     operations: dict[str, Operation] = msgspec.field(default_factory=dict)
+    principals: dict[str, datetime] = msgspec.field(default_factory=dict)
+    """Object id of each identity that requests created to the time of its creation."""
+    held: dict[str, datetime] = msgspec.field(default_factory=dict)
+    """What was deleted, by lower-case id or name, to the time until which it is held back."""
+    policies: list[Policy] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -82,6 +106,10 @@ class World:
     log: list[Logged] = field(default_factory=list)
     running_since: datetime | None = None
     """The machine's time at which a clock with a start began to run."""
+    instant: bool = False
+    """True where nothing takes time: operations end at once, grants work at once."""
+    client_ip: str = "203.0.113.17"
+    """Public address of whoever asks, which network rules look at."""
 
     def now(self) -> datetime:
         """Return the time in the sandbox, in UTC."""
@@ -114,11 +142,24 @@ class World:
             id=self.new_id(),
             subscription_id=subscription_id,
             started=now,
-            due=now + timedelta(seconds=seconds),
+            due=now + timedelta(seconds=self.lasting(seconds)),
             details=details,
         )
         self.state.operations[operation.id] = operation
         return operation
+
+    def lasting(self, seconds: float) -> float:
+        """Return how long something takes here that takes so many seconds."""
+        return 0.0 if self.instant else seconds
+
+    def hold(self, key: str, seconds: float) -> None:
+        """Hold an id or a name back for a while, after what had it was deleted."""
+        self.state.held[key.lower()] = self.now() + timedelta(seconds=self.lasting(seconds))
+
+    def is_held(self, key: str) -> bool:
+        """Tell whether an id or a name is held back."""
+        until = self.state.held.get(key.lower())
+        return until is not None and until > self.now()
 
     def due_operations(self) -> list[Operation]:
         """Return what goes on but should be done by now, oldest first."""

@@ -30,7 +30,8 @@ from bench_payload import REGION_NAMES, SIZES_PER_REGION, SUBSCRIPTIONS
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
-MARK = "<!-- figures: written by scripts/bench --write -->"
+MARK = "recon"
+WRITTEN = "written by scripts/bench --write"
 GPU_SIZES = 50
 REGION = REGION_NAMES[0]
 MIB = 1024
@@ -287,9 +288,8 @@ def machine() -> str:
 
 def report(figures: dict[str, Figure], goals: list[Target], size_bytes: int) -> str:
     """The figures and targets as two Markdown tables."""
-    today = datetime.datetime.now(datetime.timezone.utc).date()
     lines = [
-        f"Measured on {today}: {machine()}. {SIZES_PER_REGION:,} sizes a region, "
+        f"{machine_line()} {SIZES_PER_REGION:,} sizes a region, "
         f"{GPU_SIZES} of them N-series, {len(REGION_NAMES)} regions; "
         f"the unfiltered list has {size_bytes / 1e6:.0f} MB.",
         "",
@@ -300,6 +300,20 @@ def report(figures: dict[str, Figure], goals: list[Target], size_bytes: int) -> 
             for f in figures.values()
         ),
         "",
+        *target_table(goals),
+    ]
+    return "\n".join(lines)
+
+
+def machine_line() -> str:
+    """When and on what the figures were measured."""
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    return f"Measured on {today}: {machine()}."
+
+
+def target_table(goals: list[Target]) -> list[str]:
+    """The targets as the lines of a Markdown table."""
+    return [
         "| Target | Value | Asked for | |",
         "| --- | ---: | ---: | --- |",
         *(
@@ -308,13 +322,14 @@ def report(figures: dict[str, Figure], goals: list[Target], size_bytes: int) -> 
             for g in goals
         ),
     ]
-    return "\n".join(lines)
 
 
-def write_page(text: str) -> None:
-    """Put the figures in their place on the page."""
-    before, _, _ = PAGE.read_text("utf-8").partition(MARK)
-    PAGE.write_text(f"{before}{MARK}\n\n{text}\n", "utf-8")
+def write_section(name: str, text: str) -> None:
+    """Put figures in their place on the page: between the marks of this name."""
+    first, last = (f"<!-- {name} figures: {word} -->" for word in (WRITTEN, "end"))
+    before, rest = PAGE.read_text("utf-8").split(first)
+    _, after = rest.split(last)
+    PAGE.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}", "utf-8")
 
 
 def measure_all(az: str, runs: int, slow_runs: int) -> tuple[dict[str, Figure], int]:
@@ -345,7 +360,7 @@ def main() -> int:
     goals = targets(figures)
     text = report(figures, goals, size_bytes)
     if options.write:
-        write_page(text)
+        write_section(MARK, text)
     if options.json:
         rows = [{**asdict(goal), "met": goal.met} for goal in goals]
         print(json.dumps({"figures": [asdict(f) for f in figures.values()], "targets": rows}))

@@ -134,3 +134,23 @@ ensure_azure_cli() {
     "$root/.venv-az" azure-cli "${pythons[*]}" "$wanted" --requirement "$wanted"
   export AI4INFRA_TEST_AZ=$root/.venv-az/bin/az
 }
+
+azurite=azurite@3.37.0
+
+# Sets AI4INFRA_AZURITE, unless it is set: the program behind the sandbox's data plane.
+ensure_azurite() {
+  local dir=$root/.venv-azurite
+  [ -z "${AI4INFRA_AZURITE:-}" ] || return 0
+  export AI4INFRA_AZURITE=$dir/node_modules/.bin/azurite-blob
+  if [ -x "$AI4INFRA_AZURITE" ] && [ "$(cat "$dir/installed" 2>/dev/null)" = "$azurite" ]; then
+    return 0
+  fi
+  command -v npm >/dev/null 2>&1 || fail "The tests of the data plane need npm, of Node.js." \
+    "Debian and Ubuntu: apt-get install npm · macOS: brew install node"
+  lock "$dir"
+  say "Installing Azurite into $dir, once …"
+  run_quietly npm install --no-audit --no-fund --prefix "$dir" "$azurite" ||
+    fail "npm could not install $azurite."
+  printf '%s\n' "$azurite" >"$dir/installed"
+  unlock
+}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -97,7 +98,15 @@ def test_the_package_runs_as_a_module() -> None:
         (["quota", "lst"], "There is no command called 'lst'.", "Did you mean list?"),
         (["recon", "--regin", "x"], "There is no option --regin.", "--region"),
         (["recon", "-o", "jsno"], "There is no output format called 'jsno'.", "json"),
-        (["recon", "--min-gpus", "x"], "'x' is not a valid float", "`ai4infra recon --help`"),
+        (["recon", "--min-gpus", "x"], "'x' is no number.", "`ai4infra recon --help`"),
+        (["recon", "eastus2"], "no argument 'eastus2'", "Did you mean --region eastus2?"),
+        (["recon", "East", "US", "2"], "no argument 'East US 2'", "--region eastus2?"),
+        (["quota", "list", "eastus2,westus"], "no argument", "--region eastus2,westus?"),
+        (["recon", "x"], "`ai4infra recon` takes no argument 'x'.", "`ai4infra recon --help`"),
+        (["completion", "bash", "eastus2"], "no argument", "`ai4infra completion --help`"),
+        (["sandbox", "recon", "-r", "a b"], "'recon' here", "`ai4infra --sandbox recon -r 'a b'`"),
+        (["sandbox", "serv"], "no command called 'serv'", "Did you mean serve?"),
+        (["sandbox", "serve", "--port", "65536"], "ports are 0 to 65535.", "--help`"),
         (["quota"], "Missing command.", "`ai4infra quota --help`"),
         (["completion", "bsh"], "There is no shell called 'bsh'.", "Did you mean bash or"),
         (["quota", "request"], "Missing option", "`ai4infra quota request --help`"),
@@ -169,6 +178,15 @@ def test_something_unexpected_is_one_sentence_without_a_traceback() -> None:
         "ERROR: Something unexpected happened (ValueError: sig=*** is odd).",
         "hint: Run it with --debug to see more.",
     ]
+
+
+def test_a_signature_that_was_typed_is_not_repeated_in_the_error(real: Any) -> None:
+    shown = real(
+        "--sandbox", "rbac", "list", "--on", "https://st.blob.core.windows.net/c?sv=1&sig=abc%2Fdef"
+    )
+    assert shown.code == 2
+    assert "abc" not in shown.stderr
+    assert "sig=***" in shown.stderr
 
 
 def test_debug_shows_the_traceback_with_secrets_masked() -> None:
@@ -251,6 +269,19 @@ def test_a_group_without_lazy_commands_lists_its_own() -> None:
     assert "inner  Do something." in CliRunner().invoke(group, ["--help"]).stdout
 
 
+@pytest.mark.parametrize("words", every_command(main), ids=" ".join)
+def test_help_speaks_of_values_in_plain_words(real: Any, words: tuple[str, ...]) -> None:
+    shown = real(*words, "--help").stdout
+    assert not re.search(r"RANGE|<=|>=|FLOAT|INTEGER", shown)
+
+
+def test_a_list_is_not_completed_by_what_it_has(real: Any) -> None:
+    words = "ai4infra recon --region eastus,eastus"
+    shown = real(_AI4INFRA_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="3")
+    assert "plain,eastus,eastus" not in shown.lines
+    assert "plain,eastus,eastus2" in shown.lines
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_names_the_program(real: Any, shell: str) -> None:
     shown = real("completion", shell)
@@ -271,6 +302,12 @@ def test_the_completion_script_names_the_program(real: Any, shell: str) -> None:
         ("ai4infra recon -o j", "jsonl"),
         ("ai4infra recon --need", "--need"),
         ("ai4infra completion f", "fish"),
+        ("ai4infra recon --region westeurope,eastus", "westeurope,eastus2"),
+        ("ai4infra recon --gpu a100,h", "a100,H100"),
+        ("ai4infra recon --sort gpu", "gpu-price"),
+        ("ai4infra quota request --family standardnda", "StandardNDASv4_A100Family"),
+        ("ai4infra quota request --family low", "lowPriorityCores"),
+        ("ai4infra quota request --family nd96asr", "ND96asr_v4"),
     ],
 )
 def test_the_shell_completes_commands_options_and_values(

@@ -90,10 +90,26 @@ def test_nothing_is_asked_where_nothing_changes(run: Any) -> None:
     assert states(shown) == [("kept", FAMILY)]
 
 
+def test_the_regional_total_is_called_by_one_name(run: Any) -> None:
+    words = (*REQUEST, "--limit", "300", "--dry-run", "--register")
+    shown = run(*words, "--with-regional")
+    assert "quota limit: regional total (cores)" in shown.stdout
+    assert "The regional total (cores) of eastus2 is 350 vCPUs" in run(*words).stderr
+
+
+def test_a_family_that_is_made_up_is_no_reason_to_register(run: Any) -> None:
+    words = ("quota", "request", "-r", "eastus2", "--limit", "9", "--register", "--yes")
+    shown = run(*words, "--family", "standardNDSH900v9Family", "--debug")
+    assert (shown.code, shown.stdout) == (2, "")
+    assert "called 'standardNDSH900v9Family'" in shown.stderr
+    assert "> POST" not in shown.stderr
+
+
 def test_a_lower_limit_is_refused(run: Any) -> None:
     shown = run(*REQUEST, "--limit", "96", "--register", "--yes")
     assert shown.code == 1
     assert "does not lower limits" in shown.stderr
+    assert "hint: A limit costs nothing" in shown.stderr
 
 
 def test_an_unregistered_subscription_is_told_both_ways_on(run: Any) -> None:

@@ -8,7 +8,10 @@ from ai4infra.errors import Ai4infraError, NotFoundError
 from ai4infra.sandbox import Sandbox
 from ai4infra.sandbox.faults import KINDS
 
-REFUSALS = ("forbidden", "policy")
+REFUSALS = (
+    *("forbidden", "policy", "principal-not-found", "group-being-deleted"),
+    *("deletion-blocked", "account-busy"),
+)
 """Faults that trying again does not cure; ``short`` cannot be told from a whole answer."""
 CURABLE = [kind for kind in KINDS if kind not in (*REFUSALS, "short")]
 

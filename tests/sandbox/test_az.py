@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arm_client import COLLEAGUE
 
 from ai4infra.sandbox import Sandbox
 from ai4infra.sandbox.serve import Server, az_lines, serve
@@ -109,3 +110,74 @@ def test_az_creates_and_deletes_a_group(signed_in: Az, sandbox: Sandbox) -> None
 
     (left,) = sandbox.world.state.resources.values()
     assert left["properties"]["provisioningState"] == "Deleting"
+
+
+@pytest.fixture
+def instant(sandbox: Sandbox) -> None:
+    """Let nothing take time, since az waits for real."""
+    sandbox.world.instant = True
+
+
+@pytest.mark.usefixtures("instant")
+def test_az_creates_a_storage_account_and_shows_it(signed_in: Az) -> None:
+    signed_in("group", "create", "-n", "rg-az", "-l", "eastus2")
+    made = loads(
+        signed_in(
+            *("storage", "account", "create", "-g", "rg-az", "-n", "staz", "-l", "eastus2"),
+            *("--sku", "Standard_LRS", "--hns", "true", "--allow-shared-key-access", "false"),
+            *("--min-tls-version", "TLS1_2", "--allow-blob-public-access", "false"),
+        )
+    )
+    shown = loads(signed_in("storage", "account", "show", "-g", "rg-az", "-n", "staz"))
+
+    assert shown == made
+    assert (shown["isHnsEnabled"], shown["allowSharedKeyAccess"]) == (True, False)
+    checked = loads(signed_in("storage", "account", "check-name", "-n", "staz"))
+    assert (checked["nameAvailable"], checked["reason"]) == (False, "AlreadyExists")
+
+
+def test_az_waits_for_a_storage_account(signed_in: Az, sandbox: Sandbox) -> None:
+    sandbox.world.catalogue.storage["create_seconds"] = 1
+    signed_in("group", "create", "-n", "rg-az", "-l", "eastus2")
+
+    made = loads(signed_in("storage", "account", "create", "-g", "rg-az", "-n", "staz"))
+
+    assert made["provisioningState"] == "Succeeded"
+    assert any("asyncoperations" in entry.url for entry in sandbox.world.log)
+
+
+@pytest.mark.usefixtures("instant")
+def test_az_assigns_a_role_by_object_id_and_lists_it(signed_in: Az) -> None:
+    group = loads(signed_in("group", "create", "-n", "rg-az", "-l", "eastus2"))["id"]
+    role = "Storage Blob Data Reader"
+    made = loads(
+        signed_in(
+            *("role", "assignment", "create", "--role", role, "--scope", group),
+            *("--assignee-object-id", COLLEAGUE, "--assignee-principal-type", "User"),
+        )
+    )
+    listed = loads(
+        signed_in(
+            *("role", "assignment", "list", "--scope", group, "--assignee-object-id", COLLEAGUE),
+            *("--fill-principal-name", "false"),
+        )
+    )
+
+    assert [row["id"] for row in listed] == [made["id"]]
+    assert listed[0]["roleDefinitionName"] == role
+
+
+@pytest.mark.usefixtures("instant")
+def test_az_deletes_a_group_unless_something_in_it_is_locked(
+    az: Az, signed_in: Az, sandbox: Sandbox
+) -> None:
+    signed_in("group", "create", "-n", "rg-az", "-l", "eastus2")
+    signed_in("group", "lock", "create", "-g", "rg-az", "-n", "keep", "--lock-type", "CanNotDelete")
+    with pytest.raises(AssertionError, match="ScopeLocked"):
+        signed_in("group", "delete", "-n", "rg-az", "--yes")
+    signed_in("group", "lock", "delete", "-g", "rg-az", "-n", "keep")
+
+    signed_in("group", "delete", "-n", "rg-az", "--yes")
+    signed_in("group", "list")
+
+    assert sandbox.world.state.resources == {}

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from ai4infra.cli.main import COMMANDS
 from ai4infra.cli.sandbox import env_lines, sandbox
+from ai4infra.errors import NotFoundError
 from ai4infra.sandbox import open_sandbox
 from ai4infra.sandbox.serve import note_running, serve
 
@@ -58,6 +59,19 @@ def test_a_bad_fault_is_a_usage_error(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, check=False)
 
     assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_a_data_plane_without_azurite_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("AI4INFRA_AZURITE", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    result = run("serve", "--data-plane", "--port", "0", "--state", str(tmp_path))
+
+    assert isinstance(result.exception, NotFoundError)
+    assert "npm install azurite" in (result.exception.hint or "")
 
 
 def test_env_prints_lines_for_the_shell_and_how_to_sign_az_in(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+from ai4infra.sandbox.catalogue import example
 from ai4infra.sandbox.faults import KINDS
 from ai4infra.sandbox.services import SERVICES
 
@@ -41,3 +42,11 @@ def test_no_route_is_registered_twice() -> None:
     ]
 
     assert sorted(routes) == sorted(set(routes))
+
+
+def test_no_account_can_have_a_name_that_begins_a_path_of_the_sandbox() -> None:
+    first = {route.template.split("/")[1] for service in SERVICES for route in service.routes}
+    words = {word for word in first if "{" not in word and re.fullmatch("[a-z0-9]{3,24}", word)}
+
+    assert words
+    assert words <= set(example().storage["taken"])

@@ -1,20 +1,15 @@
-"""Look, plan, apply: the only module that changes anything in Azure."""
+"""Quota: look, plan, and the steps that register a provider or raise a limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
-from msgspec import structs
+from collections.abc import Sequence
 
 from ai4infra.cloud import compute, providers, quota
 from ai4infra.cloud.session import Session
 from ai4infra.errors import Ai4infraError, NotRegisteredError
-from ai4infra.model import QuotaRequest, QuotaSetting, Receipt, Record, Step, StepResult
+from ai4infra.model import QuotaRequest, QuotaSetting, Step, StepResult
 from ai4infra.plan import (
-    QUOTA_LIMIT,
     REGIONAL_QUOTA,
-    REGISTRATION,
     Plan,
     QuotaLook,
     QuotaWanted,
@@ -27,32 +22,7 @@ from ai4infra.plan import (
     support_hint,
     turned_down,
 )
-
-OnStep = Callable[[StepResult], None]
-OnProgress = Callable[[str], None]
-WantedT = TypeVar("WantedT", bound=Record)
-
-
-class ApplyInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of an apply; ``receipt`` says how far it came."""
-
-    def __init__(self, receipt: Receipt) -> None:
-        super().__init__()
-        self.receipt = receipt
-
-
-class Run:
-    """One apply: what its steps may do, and what the current step is known to have reached."""
-
-    def __init__(
-        self, session: Session, *, wait: bool, timeout_seconds: float, on_progress: OnProgress
-    ) -> None:
-        self.session = session
-        self.wait = wait
-        self.timeout_seconds = timeout_seconds
-        self.on_progress = on_progress
-        self.reached: StepResult | None = None
-        """What is known of the step under way; its result if it breaks off."""
+from ai4infra.provision.run import Run, wanted_of
 
 
 def look_quota(
@@ -96,70 +66,7 @@ def plan_quota(
     return quota_steps(wanted, look, with_regional=with_regional, register=register)
 
 
-def apply(
-    session: Session,
-    plan: Plan,
-    *,
-    on_step: OnStep = lambda result: None,
-    on_progress: OnProgress = lambda text: None,
-    wait: bool = True,
-    timeout_seconds: float = quota.WAIT_SECONDS,
-) -> Receipt:
-    """Carry a plan out, step by step, and say what became of each step.
-
-    A plan with a refusal sends nothing. After a step that failed, the rest is not reached. With
-    ``wait`` off, a step that the service takes its time for ends as ``in progress``. Running the
-    same again finishes what is missing. Errors of the service are in the receipt, not raised;
-    Ctrl-C raises ApplyInterrupted.
-    """
-    run = Run(session, wait=wait, timeout_seconds=timeout_seconds, on_progress=on_progress)
-    results: list[StepResult] = []
-    try:
-        for step in plan.steps:
-            results.append(_result(step, plan, results, run))
-            run.reached = None
-            on_step(results[-1])
-    except KeyboardInterrupt:
-        raise ApplyInterrupted(_receipt(_interrupted(plan, results, run))) from None
-    return _receipt(results)
-
-
-def _result(step: Step, plan: Plan, results: list[StepResult], run: Run) -> StepResult:
-    if step.action == "refuse":
-        return StepResult(step=step, state="failed", message=step.reason)
-    if plan.refusals or any(r.state in ("failed", "not reached") for r in results):
-        return StepResult(step=step, state="not reached")
-    if step.action == "keep":
-        return StepResult(step=step, state="kept", message=step.reason)
-    return _carry_out(step, run)
-
-
-def _carry_out(step: Step, run: Run) -> StepResult:
-    run.reached = reached = StepResult(
-        step=step,
-        state="failed",
-        message="Interrupted before the service answered; it may have taken the request.",
-        hint="Run the same again: what was taken is found and waited for.",
-    )
-    try:
-        return EXECUTORS[step.kind](step, run)
-    except Ai4infraError as error:
-        reached = run.reached or reached
-        return structs.replace(reached, message=error.message, code=error.code, hint=error.hint)
-
-
-def _interrupted(plan: Plan, results: list[StepResult], run: Run) -> list[StepResult]:
-    """Complete the results of an apply that Ctrl-C ended."""
-    known = [*results, run.reached] if run.reached else results
-    rest = plan.steps[len(known) :]
-    return [*known, *(StepResult(step=s, state="not reached") for s in rest)]
-
-
-def _receipt(results: list[StepResult]) -> Receipt:
-    return Receipt(results=tuple(results), next_commands=tuple(_commands(results)))
-
-
-def _commands(results: list[StepResult]) -> list[str]:
+def commands(results: Sequence[StepResult]) -> list[str]:
     """Return the commands that finish what is open; none for what is refused or turned down."""
     if any(r.step.action == "refuse" for r in results):
         return []
@@ -170,15 +77,9 @@ def _commands(results: list[StepResult]) -> list[str]:
     ]
 
 
-def _wanted(step: Step, kind: type[WantedT]) -> WantedT:
-    if not isinstance(step.wanted, kind):
-        raise TypeError(f"A {step.kind} step carries {type(step.wanted).__name__}.")
-    return step.wanted
-
-
-def _register(step: Step, run: Run) -> StepResult:
+def register(step: Step, run: Run) -> StepResult:
     """Register for a provider; always waited for, since the steps after it need it."""
-    wanted = _wanted(step, RegistrationWanted)
+    wanted = wanted_of(step, RegistrationWanted)
     providers.register(run.session, wanted.subscription_id, wanted.namespace)
     done = providers.wait_until_registered(
         run.session,
@@ -197,9 +98,9 @@ def _register(step: Step, run: Run) -> StepResult:
     )
 
 
-def _raise_limit(step: Step, run: Run) -> StepResult:
+def raise_limit(step: Step, run: Run) -> StepResult:
     """File a quota request, or take up the one in progress, and wait for the decision."""
-    wanted = _wanted(step, QuotaWanted)
+    wanted = wanted_of(step, QuotaWanted)
     try:
         request = _file(step, wanted, run)
     except Ai4infraError as error:
@@ -281,11 +182,6 @@ def _granted(step: Step, wanted: QuotaWanted, run: Run) -> StepResult:
         step=step,
         state="failed",
         message=f"The request succeeded, but the limit is {limit}, not {wanted.limit_vcpus}.",
-        hint=f"Look again in some minutes: ai4infra quota list --region {wanted.region}"
+        hint=f"Look again in some minutes: `ai4infra quota list --region {wanted.region}`."
         f" If it stays: {support_hint(wanted)}",
     )
-
-
-Executor = Callable[[Step, Run], StepResult]
-EXECUTORS: dict[str, Executor] = {REGISTRATION: _register, QUOTA_LIMIT: _raise_limit}
-"""How each kind of step is carried out; the table is all that ``apply`` knows of kinds."""
