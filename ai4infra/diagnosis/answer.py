@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from ai4infra.diagnosis.phases import PhaseKind
@@ -128,6 +128,12 @@ def sentence(cause: Cause, detail: str | None, subject: str | None, gpus: Sequen
             return f"{named} lags behind the others, and no shared resource is the reason."
         return _SENTENCES[cause].format(subject=subject).replace("The GPUs wait", f"{named} waits")
     return _DETAILS.get(detail or "") or _SENTENCES[cause].format(subject=subject or "?")
+
+
+def mean_of(values: Iterable[float]) -> float:
+    """Return the mean, 0 of nothing."""
+    known = list(values)
+    return sum(known) / len(known) if known else 0.0
 
 
 def percent(value: float | None) -> str:
