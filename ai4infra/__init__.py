@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ai4infra.client import Azure, connect
     from ai4infra.client_audit import Audited
+    from ai4infra.client_data import CopyOptions, CopyReceipt
     from ai4infra.client_storage import Access
     from ai4infra.errors import (
         Ai4infraError,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "client": ("Azure", "connect"),
     "client_audit": ("Audited",),
+    "client_data": ("CopyOptions", "CopyReceipt"),
     "client_storage": ("Access",),
     "errors": (
         "Ai4infraError",
@@ -106,6 +108,8 @@ __all__ = [
     "Audited",
     "Azure",
     "ConflictError",
+    "CopyOptions",
+    "CopyReceipt",
     "Finding",
     "ForbiddenError",
     "Need",

@@ -22,6 +22,7 @@ from ai4infra import recon as recon_
 from ai4infra import selection
 from ai4infra import summary as summary_
 from ai4infra.client_audit import AuditMethods
+from ai4infra.client_data import DataMethods
 from ai4infra.client_storage import StorageMethods
 from ai4infra.cloud import compute, prices, subscriptions
 from ai4infra.cloud.cache import Cache, default_dir
@@ -173,7 +174,7 @@ def _in_sandbox(settings: Settings, env: Mapping[str, str], trace: Say | None) -
     )
 
 
-class Azure(StorageMethods, AuditMethods):
+class Azure(StorageMethods, AuditMethods, DataMethods):
     """One identity's view of Azure. Safe to share between threads; close it, or use ``with``."""
 
     def __init__(

@@ -13,9 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from ai4infra.sandbox import Sandbox
 
-_PREFIXES = ("AI4INFRA_", "AZURE_", "ARM_", "IDENTITY_", "MSI_", "XDG_")
+_PREFIXES = ("AI4INFRA_", "AZCOPY_", "AZURE_", "ARM_", "IDENTITY_", "MSI_", "XDG_")
 _NAMES = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "NO_COLOR", "FORCE_COLOR")
-_KEPT = ("AI4INFRA_TEST_AZ", "AI4INFRA_AZURITE")
+_KEPT = ("AI4INFRA_TEST_AZ", "AI4INFRA_TEST_AZCOPY", "AI4INFRA_AZURITE")
 
 
 @pytest.fixture(autouse=True)

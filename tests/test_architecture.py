@@ -9,12 +9,13 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "ai4infra"
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
-READS_DATA = {"gpus", "classification", "limits", "roles"}
+READS_DATA = {"gpus", "classification", "limits", "roles", "mounts"}
 PURE = {
     *READS_DATA,
     *("errors", "model", "ids", "storage_names", "sizing", "recon", "selection", "summary"),
     *("mixes", "needs", "plan", "render", "diagnosis"),
     *("lifecycle", "arm", "storage_checks", "storage_target", "storage_plan", "emit", "audit"),
+    "transfer",
 }
 CLOCKS = {"now", "today", "utcnow", "time", "monotonic", "perf_counter"}
 FILES = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}

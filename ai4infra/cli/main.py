@@ -25,6 +25,9 @@ COMMANDS = {
     "quota": Lazy("ai4infra.cli.quota:quota", "List VM quotas and request higher limits."),
     "storage": Lazy("ai4infra.cli.storage:storage", "Make, audit and size storage accounts."),
     "rbac": Lazy("ai4infra.cli.rbac:rbac", "Give roles, list and remove them, wait for them."),
+    "data": Lazy("ai4infra.cli.data:data", "Copy datasets in, out and across with AzCopy."),
+    "mount": Lazy("ai4infra.cli.mount:mount", "Make, check and run BlobFuse2 mounts."),
+    "tools": Lazy("ai4infra.cli.tools:tools", "Install the programs that ai4infra starts."),
     "diagnose": Lazy("ai4infra.cli.diagnose:diagnose", "Tell why the GPUs wait."),
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
     "completion": Lazy(

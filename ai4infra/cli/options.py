@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -282,6 +283,14 @@ def whole(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
         return None if value is None else int(value)
     except ValueError:
         raise click.BadParameter(f"{value!r} is no whole number", ctx, param) from None
+
+
+def at_least_one(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Return the number that an option was given, 1 or more. A callback of click's."""
+    given = number(ctx, param, value)
+    if given is not None and not 1 <= given < math.inf:
+        raise click.BadParameter(f"{value!r} is not 1 or more", ctx, param)
+    return given
 
 
 def listed(ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> tuple[str, ...]:

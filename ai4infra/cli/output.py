@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -156,3 +158,14 @@ def error_lines(text: str, *, code: str | None = None, hint: str | None = None) 
     click.echo(f"ERROR: {f'({code}) ' if code else ''}{mask(text)}", err=True)
     if hint:
         click.echo(f"hint: {mask(hint)}", err=True)
+
+
+@contextmanager
+def quiet_interrupt(lines: Sequence[str]) -> Iterator[None]:
+    """Say these lines when Ctrl-C ends what is inside."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for line in lines:
+            click.echo(line, err=True)
+        raise

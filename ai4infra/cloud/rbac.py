@@ -94,6 +94,18 @@ def assignments(
     return tuple(_assignments(rows))
 
 
+def held(session: Session, scope: str, principal_id: str) -> tuple[RoleAssignment, ...]:
+    """Return what a principal has at a scope, from above and through its groups too."""
+    what = f"Cannot list the role assignments at {scope}"
+    pages = session.pages(
+        f"{_slashed(scope)}{_AUTHORIZATION}/roleAssignments",
+        API_VERSION,
+        params={"$filter": f"atScope() and assignedTo('{principal_id}')"},
+        what=what,
+    )
+    return tuple(_assignments(row for p in pages for row in decode_rows(p, _Assignment, what)[0]))
+
+
 def _assignments(rows: Iterator[_Assignment]) -> Iterator[RoleAssignment]:
     for row in rows:
         p = row.properties

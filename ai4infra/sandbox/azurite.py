@@ -28,6 +28,7 @@ from ai4infra.errors import Ai4infraError, NotFoundError
 from ai4infra.sandbox import Sandbox
 from ai4infra.sandbox.blobs import CONTAINER_KIND, container_of, drop_container, make_container
 from ai4infra.sandbox.certificate import CertificateFiles
+from ai4infra.sandbox.copies import copied, is_copy
 from ai4infra.sandbox.dataplane import Allowed, Target
 from ai4infra.sandbox.files import write_private
 from ai4infra.sandbox.identity import identity_named
@@ -102,6 +103,8 @@ class Azurite:
         """Pass an allowed request on, and tell the sandbox of containers made or removed."""
         target = allowed.target
         with self._admitted(sandbox, target.account):
+            if is_copy(request):
+                return copied(sandbox, request, self._send)
             response = self._send(request)
         if _is_about_container(request, target) and response.status in (201, 202):
             sandbox.change(lambda world: self._note(world, request, target))

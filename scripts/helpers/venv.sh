@@ -136,21 +136,48 @@ ensure_azure_cli() {
 }
 
 azurite=azurite@3.37.0
+azcopy=@azure-tools/azcopy-linux@10.32.2
+
+ensure_npm_package() { # TEXT DIR PACKAGE
+  local text=$1 dir=$2 package=$3
+  [ "$(cat "$dir/installed" 2>/dev/null)" != "$package" ] || return 0
+  command -v npm >/dev/null 2>&1 || fail "The tests of the data plane need npm, of Node.js." \
+    "Debian and Ubuntu: apt-get install npm · macOS: brew install node"
+  lock "$dir"
+  say "$text"
+  run_quietly npm install --no-audit --no-fund --prefix "$dir" "$package" </dev/null ||
+    fail "npm could not install $package."
+  printf '%s\n' "$package" >"$dir/installed"
+  unlock
+}
 
 # Sets AI4INFRA_AZURITE, unless it is set: the program behind the sandbox's data plane.
 ensure_azurite() {
   local dir=$root/.venv-azurite
   [ -z "${AI4INFRA_AZURITE:-}" ] || return 0
+  ensure_npm_package "Installing Azurite into $dir, once …" "$dir" "$azurite"
   export AI4INFRA_AZURITE=$dir/node_modules/.bin/azurite-blob
-  if [ -x "$AI4INFRA_AZURITE" ] && [ "$(cat "$dir/installed" 2>/dev/null)" = "$azurite" ]; then
-    return 0
+}
+
+# Sets AI4INFRA_TEST_AZCOPY, unless it is set. npm leaves the program without the right to run.
+ensure_azcopy() {
+  local dir=$root/.venv-azcopy
+  [ -z "${AI4INFRA_TEST_AZCOPY:-}" ] || return 0
+  ensure_npm_package "Installing AzCopy into $dir, once …" "$dir" "$azcopy"
+  export AI4INFRA_TEST_AZCOPY=$dir/node_modules/@azure-tools/azcopy-linux/dist/bin/azcopy_linux_amd64
+  chmod +x "$AI4INFRA_TEST_AZCOPY"
+  "$AI4INFRA_TEST_AZCOPY" --version >/dev/null 2>&1 || ensure_libsecret
+}
+
+# AzCopy needs a library that small images lack; only root can install it.
+ensure_libsecret() {
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+    say "Installing libsecret-1-0, which AzCopy needs …"
+    run_quietly apt-get install --yes --no-install-recommends libsecret-1-0 </dev/null ||
+      { run_quietly apt-get update && run_quietly apt-get install --yes \
+        --no-install-recommends libsecret-1-0 </dev/null; } || true
   fi
-  command -v npm >/dev/null 2>&1 || fail "The tests of the data plane need npm, of Node.js." \
-    "Debian and Ubuntu: apt-get install npm · macOS: brew install node"
-  lock "$dir"
-  say "Installing Azurite into $dir, once …"
-  run_quietly npm install --no-audit --no-fund --prefix "$dir" "$azurite" ||
-    fail "npm could not install $azurite."
-  printf '%s\n' "$azurite" >"$dir/installed"
-  unlock
+  "$AI4INFRA_TEST_AZCOPY" --version >/dev/null 2>&1 ||
+    fail "AzCopy does not run: does it find libsecret?" \
+      "Debian and Ubuntu: apt-get install libsecret-1-0"
 }

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import pytest
+
+from ai4infra.cli.main import main
+from ai4infra.diagnosis.rules import rules
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -173,3 +177,20 @@ def test_bad_input_is_one_sentence_and_nothing_on_stdout(
     assert done.code == code
     assert done.stdout == ""
     assert said in done.stderr
+
+
+COMMANDS = sorted({fix.command for fix in rules().fixes if fix.command})
+ELSEWHERE = [c for c in COMMANDS if c.startswith("ai4infra ") and " diagnose " not in c]
+
+
+@pytest.mark.parametrize("command", ELSEWHERE)
+def test_a_fix_is_a_command_with_options_that_there_are(command: str) -> None:
+    words = command.split()[1:]
+    found: click.Command = main
+    context = click.Context(main)
+    while isinstance(found, click.Group):
+        inner = found.get_command(context, words.pop(0))
+        assert inner is not None
+        found = inner
+    known = {name for option in found.params for name in option.opts}
+    assert {word for word in words if word.startswith("--")} <= known

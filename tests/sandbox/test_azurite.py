@@ -219,3 +219,48 @@ def test_az_copies_a_file_in_and_out(
     az("storage", "blob", "download", "--file", str(got), *where)
 
     assert got.read_bytes() == CONTENT
+
+
+def copied(blobs: Blobs, server: Server, path: str, source: str, **headers: str) -> int:
+    """Copy a blob from its URL, with a token for the source."""
+    token = SandboxCredential(server.sandbox, "user").get_token(
+        "https://storage.azure.com/.default"
+    )
+    base = server.url.replace("localhost", "127.0.0.1")
+    told = {
+        "x-ms-copy-source": f"{base}/stdata/{source}",
+        "x-ms-copy-source-authorization": f"Bearer {token.token}",
+        **headers,
+    }
+    return blobs("PUT", path, headers=told).status_code
+
+
+@peers
+def test_a_blob_is_copied_from_a_url_whole_and_in_blocks(
+    blobs: Blobs, server: Server, arm: Arm, account: str
+) -> None:
+    container(arm, account)
+    upload(blobs)
+    source = "data/folder/one.bin"
+    assert copied(blobs, server, "data/whole", source, **{"x-ms-blob-type": "BlockBlob"}) == 201
+    assert blobs("GET", "data/whole").content == CONTENT
+
+    block = "data/parts?comp=block&blockid=MDAwMQ=="
+    part = {"x-ms-source-range": "bytes=10-99"}
+    assert copied(blobs, server, block, source, **part) == 201
+    listed = "<BlockList><Latest>MDAwMQ==</Latest></BlockList>"
+    assert blobs("PUT", "data/parts?comp=blocklist", data=listed).status_code == 201
+    assert blobs("GET", "data/parts").content == CONTENT[10:100]
+
+
+@peers
+def test_a_copy_from_a_url_needs_a_right_to_the_source(
+    blobs: Blobs, server: Server, arm: Arm, account: str
+) -> None:
+    container(arm, account)
+    upload(blobs)
+    kind = {"x-ms-blob-type": "BlockBlob"}
+    refused = {**kind, "x-ms-copy-source-authorization": "Bearer nobody"}
+    assert copied(blobs, server, "data/x", "data/folder/one.bin", **refused) == 401
+    assert copied(blobs, server, "data/x", "data/nothing", **kind) == 404
+    assert blobs("GET", "data/x").status_code == 404
