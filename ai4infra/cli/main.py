@@ -28,6 +28,7 @@ COMMANDS = {
     "data": Lazy("ai4infra.cli.data:data", "Copy datasets in, out and across with AzCopy."),
     "mount": Lazy("ai4infra.cli.mount:mount", "Make, check and run BlobFuse2 mounts."),
     "tools": Lazy("ai4infra.cli.tools:tools", "Install the programs that ai4infra starts."),
+    "diagnose": Lazy("ai4infra.cli.diagnose:diagnose", "Tell why the GPUs wait."),
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
     "completion": Lazy(
         "ai4infra.cli.completion:completion", "Print the shell's completion script."

@@ -1,0 +1,162 @@
+"""``ai4infra diagnose``: whether the GPUs wait for data, and what to change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ai4infra.cli import complete
+from ai4infra.cli.options import SETTINGS, Command, Group, HintedUsage, Options, common, number
+from ai4infra.cli.output import Output
+from ai4infra.errors import EXIT_NO, UsageError
+
+if TYPE_CHECKING:
+    from ai4infra.diagnosis.answer import Diagnosis, Question
+    from ai4infra.diagnosis.logs import LogSource
+    from ai4infra.model import GpuFacts
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXAMPLES = """
+nvidia-smi dmon -s pum -o DT > gpu.txt   # while the job runs, with the two below
+iostat -xyt 1 > disk.txt
+sar -n DEV 1 > net.txt
+ai4infra diagnose replay --gpu gpu.txt --disk disk.txt --net net.txt
+ai4infra diagnose replay capture.jsonl.gz --size ND96isr_H100_v5 --price 98.32
+"""
+
+
+@click.group(cls=Group, context_settings=SETTINGS)
+def diagnose() -> None:
+    """Tell whether the GPUs wait for data, for what, and what to change."""
+
+
+def _log(name: str, what: str) -> Callable[[F], F]:
+    return click.option(
+        f"--{name}",
+        f"{name}_logs",
+        multiple=True,
+        type=click.Path(allow_dash=True),
+        metavar="FILE",
+        help=what,
+    )
+
+
+def _price(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    amount = number(ctx, param, value)
+    if amount is not None and not (amount >= 0 and math.isfinite(amount)):
+        raise click.BadParameter(f"{value!r} is no price", ctx, param)
+    return amount
+
+
+@diagnose.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
+@click.argument("captures", metavar="[CAPTURE]...", nargs=-1, type=click.Path(allow_dash=True))
+@_log("gpu", "Log of nvidia-smi dmon, or of nvidia-smi --query-gpu=… --format=csv.")
+@_log("disk", "Log of iostat -x (text or -o JSON) or of sar -d.")
+@_log("net", "Log of sar -n DEV.")
+@_log("cpu", "Log of sar -u or mpstat; iostat has the CPUs as well.")
+@click.option(
+    "--size",
+    metavar="NAME",
+    shell_complete=complete.sizes,
+    help="Size of the VM: its network and disk limits, and how many GPUs it has.",
+)
+@click.option(
+    "--price", metavar="AMOUNT", callback=_price, help="What the VM costs an hour, in --currency."
+)
+@click.option("--currency", default="USD", metavar="CODE", help="Currency of --price.")
+@common()
+def replay(options: Options, **given: Any) -> None:
+    """Judge saved logs and captures.
+
+    A log may be any of the known kinds under any of the options, plain or gzip, and - is the
+    standard input. The exit code is 4 when the GPUs starve, and 0 otherwise.
+    """
+    from ai4infra.cli.diagnose_pages import diagnosis_page
+
+    out = Output(options)
+    paths = [*given["captures"], *(p for name in _LOGS for p in given[f"{name}_logs"])]
+    _check(paths)
+    size = _size(given["size"])
+    found = _judge(paths, size, given["price"], given["currency"].upper())
+    out.result(diagnosis_page(found, size))
+    for warning in found.warnings:
+        out.warn(warning)
+    if found.verdict.starving:
+        raise click.exceptions.Exit(EXIT_NO)
+
+
+_LOGS = ("gpu", "disk", "net", "cpu")
+
+
+def _check(paths: Sequence[str]) -> None:
+    if not paths:
+        raise HintedUsage(
+            "There is nothing to read: give a capture, or logs with --gpu, --disk, --net, --cpu.",
+            click.get_current_context(),
+            "`ai4infra diagnose replay --help` shows how to log them.",
+        )
+    if len(set(paths)) < len(paths):
+        raise click.UsageError("A file is given twice; a log of several tools is given once.")
+
+
+def _size(name: str | None) -> GpuFacts | None:
+    from ai4infra.gpus import all_sizes, facts
+    from ai4infra.ids import close_names
+
+    if name is None:
+        return None
+    found = facts(name)
+    if found.source is None:
+        close = close_names(name, all_sizes())
+        hint = f"Did you mean {' or '.join(close)}?" if close else None
+        raise UsageError(f"There is no GPU size called {name!r}.", hint=hint)
+    return found
+
+
+def _judge(
+    paths: Sequence[str], size: GpuFacts | None, price: float | None, currency: str
+) -> Diagnosis:
+    from ai4infra.diagnosis.files import opened
+    from ai4infra.diagnosis.series import Collector
+    from ai4infra.diagnosis.verdict import diagnose as judged
+
+    collector = Collector()
+    with ExitStack() as stack:
+        sources = [stack.enter_context(opened(path)) for path in paths]
+        for source in sources:
+            collector.extend(source.samples())
+    remarks = tuple(_remarks(paths, sources))
+    if all(source.notes.empty and not source.notes.lost_gpus for source in sources):
+        raise UsageError(f"There is no sample in {', '.join(paths)}.", hint=next(iter(remarks)))
+    return judged(collector, _question(sources, size, price, currency, remarks))
+
+
+def _question(
+    sources: Sequence[LogSource],
+    size: GpuFacts | None,
+    price: float | None,
+    currency: str,
+    remarks: tuple[str, ...],
+) -> Question:
+    from ai4infra.diagnosis.answer import Question
+    from ai4infra.diagnosis.logs import one_host
+    from ai4infra.gpus import facts
+
+    host = one_host(source.host for source in sources)
+    return Question(
+        host=host,
+        size=size or (facts(host.size) if host.size else None),
+        price_per_hour=price,
+        currency=currency,
+        remarks=remarks,
+    )
+
+
+def _remarks(paths: Sequence[str], sources: Sequence[LogSource]) -> Iterator[str]:
+    for path, source in zip(paths, sources, strict=True):
+        yield from (f"{path}: {text}" for text in source.notes.remarks())

@@ -1,0 +1,502 @@
+"""The verdict: what the GPUs wait for, how sure that is, what it costs and what helps.
+
+Low utilisation alone decides nothing; each cause needs evidence of its own, and a source that
+nobody looked at keeps a cause open. %util is no saturation on NVMe, and %iowait never decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+
+from ai4infra.diagnosis.answer import (
+    Cause,
+    Confidence,
+    Diagnosis,
+    Evidence,
+    Fix,
+    GpuRow,
+    GpuState,
+    Phase,
+    Question,
+    Verdict,
+    gpu_count,
+    mean_of,
+    percent,
+    rate,
+    sentence,
+)
+from ai4infra.diagnosis.causes import Causes, Finding
+from ai4infra.diagnosis.observe import observe, writing_spans
+from ai4infra.diagnosis.phases import Level, split
+from ai4infra.diagnosis.rules import Limits, Rules, rules
+from ai4infra.diagnosis.series import Collector, Kind, Stats, window
+
+_STEPS: tuple[Confidence, ...] = ("low", "medium", "high")
+_STARVING: tuple[Cause, ...] = ("fetch", "prep", "network", "checkpoint")
+
+
+MISSING = {
+    "disk": "Disks: iostat -xyt 1 60 > disk.txt, then --disk disk.txt.",
+    "net": "Network: sar -n DEV 1 60 > net.txt, then --net net.txt;"
+    " remote and FUSE mounts do not show in iostat.",
+    "cpu": "CPUs: sar -u 1 60 > cpu.txt, then --cpu cpu.txt (iostat without -d has them too).",
+    "gpu": "GPU utilisation: nvidia-smi dmon -s pum -o DT > gpu.txt, then --gpu gpu.txt.",
+    "mig": "GPU utilisation under MIG: DCGM fields 1001 and 1002 (dcgmi dmon -e 1001,1002);"
+    " nvidia-smi has none for a split GPU.",
+    "memory": "GPU memory: nvidia-smi dmon -s pum, to tell a job that waits from no job.",
+}
+
+
+def diagnose(
+    collected: Collector, question: Question | None = None, data: Rules | None = None
+) -> Diagnosis:
+    """Return the verdict on what was collected; never raises on what samples say."""
+    return _Judge(collected, question or Question(), data or rules()).diagnosis()
+
+
+class _Judge:
+    """One diagnosis in the making."""
+
+    def __init__(self, collected: Collector, question: Question, data: Rules) -> None:
+        self.collected = collected
+        self.question = question
+        self.rules = data
+        self.limits: Limits = data.limits
+        self.aligned = _align(collected)
+        self.all_gpus = self._rows(window(collected.series["gpu"]))
+        self.parts = split(self._levels(), self.limits)
+        self.judged = next((p for p in reversed(self.parts) if p.kind != "idle"), None)
+        spans = self.judged.spans if self.judged and len(self.parts) > 1 else None
+        self.gpus = self._rows(window(collected.series["gpu"], spans))
+        whole = spans if self.aligned else None
+        kinds: tuple[Kind, ...] = ("disk", "net", "cpu", "process")
+        self.seen = observe(
+            collected,
+            dict.fromkeys(kinds, whole),
+            question.host,
+            question.size,
+            data,
+            aligned=self.aligned,
+        )
+        self.evidence: list[Evidence] = []
+        self.causes = Causes(self.seen, question, self.limits, self._say)
+
+    def diagnosis(self) -> Diagnosis:
+        """Decide, and put everything together."""
+        self._gpu_evidence()
+        finding = self._decide()
+        lost = self._lost(finding)
+        gpus = tuple(self._told(row, finding) for row in self.gpus)
+        return Diagnosis(
+            verdict=self._verdict(finding, lost),
+            gpus=gpus,
+            phases=tuple(self._phases()),
+            evidence=tuple(self.evidence),
+            missing=tuple(self._missing(finding)),
+            fixes=tuple(self._fixes(finding)),
+            warnings=tuple(self._warnings()),
+            aligned=self.aligned,
+        )
+
+    # --- the GPUs
+
+    def _rows(self, stats: Mapping[str, Stats]) -> list[GpuRow]:
+        return [self._row(gpu, each) for gpu, each in sorted(stats.items(), key=_gpu_order)]
+
+    def _row(self, gpu: str, stats: Stats) -> GpuRow:
+        power, limit = stats.mean("power_w"), stats.mean("power_limit_w") or self._power_limit()
+        share = power / limit if power is not None and limit else None
+        utilization = stats.mean("utilization")
+        memory = stats.mean("memory_activity")
+        used = stats.mean("memory_used_bytes")
+        return GpuRow(
+            gpu=gpu,
+            state=self._state(gpu, utilization, memory, share, used),
+            utilization=utilization,
+            low_share=stats.mean("low"),
+            memory_activity=memory,
+            memory_used_bytes=used,
+            power_w=power,
+            power_share=share,
+            samples=stats.known("utilization"),
+            note=self._note(gpu, utilization),
+        )
+
+    def _note(self, gpu: str, utilization: float | None) -> str | None:
+        if gpu in self.collected.mig:
+            return "split (MIG): nvidia-smi has no utilisation for it"
+        return "no utilisation in the log: unknown, not idle" if utilization is None else None
+
+    def _power_limit(self) -> float | None:
+        size = self.question.size
+        model = (size.gpu_model if size else None) or self.question.host.gpu_model or ""
+        words = model.replace("-", " ").split()
+        return next((w for m, w in self.rules.power_limits_w.items() if m in words), None)
+
+    def _state(
+        self,
+        gpu: str,
+        utilization: float | None,
+        memory: float | None,
+        power: float | None,
+        used: float | None,
+    ) -> GpuState:
+        limits = self.limits
+        if utilization is None or gpu in self.collected.mig:
+            return "unknown"
+        if utilization <= limits.gpu_unused and (used is None or used < limits.memory_idle_bytes):
+            return "unused"
+        if utilization >= limits.gpu_full:
+            return "spinning" if self._spins(memory, power) else "full"
+        return "busy" if utilization >= limits.gpu_busy else "waiting"
+
+    def _spins(self, memory: float | None, power: float | None) -> bool:
+        """Tell full utilisation without work: memory and power are low, as far as known."""
+        limits = self.limits
+        if memory is None or power is None:
+            alone = memory is not None and memory < limits.memory_activity_idle
+            return alone or (power is not None and power < limits.power_low)
+        return memory < limits.memory_activity_low and power < limits.power_low
+
+    def _active(self, rows: Sequence[GpuRow]) -> list[GpuRow]:
+        return [row for row in rows if row.state not in ("unused", "unknown")]
+
+    def _levels(self) -> list[Level]:
+        names = {row.gpu for row in self._active(self.all_gpus)}
+        levels = []
+        for span, row in sorted(self.collected.series["gpu"].cells.items()):
+            known = [
+                mean
+                for gpu, cell in row.items()
+                if gpu in names and (mean := Stats("gpu", cell).mean("utilization")) is not None
+            ]
+            if known:
+                levels.append(Level(span, sum(known) / len(known)))
+        return levels
+
+    def _stragglers(self) -> list[GpuRow]:
+        """Return the GPUs that lag far behind the others, when they are the fewer."""
+        active = self._active(self.gpus)
+        if len(active) < 2:
+            return []
+        middle = median(row.utilization or 0.0 for row in active)
+        lagging = [r for r in active if (r.utilization or 0) < self.limits.gpu_straggler * middle]
+        fewer = len(lagging) * 2 < len(active) or len(active) == 2
+        return lagging if fewer and middle >= self.limits.gpu_busy * _half(active) else []
+
+    def _gpu_evidence(self) -> None:
+        for row in self.gpus:
+            if row.state == "spinning":
+                self._say("gpu", row.gpu, _spinning_text(row))
+        active = self._active(self.gpus)
+        low = [row.low_share for row in active if row.low_share is not None]
+        if active and low:
+            mean = mean_of(row.utilization or 0.0 for row in active)
+            self._say(
+                "gpu",
+                "all",
+                f"{gpu_count(len(active))} at {percent(mean)} on average,"
+                f" below 10 % in {percent(mean_of(low))} of the readings.",
+            )
+
+    # --- the decision
+
+    def _decide(self) -> Finding:
+        active = self._active(self.gpus)
+        if not active:
+            return self._nobody_works()
+        if sum(row.samples for row in active) / len(active) < self.limits.samples_few:
+            return Finding("undetermined", "low", detail="too-few-samples")
+        stragglers = self._stragglers()
+        if stragglers:
+            return self._straggler(stragglers)
+        mean = mean_of(row.utilization or 0.0 for row in active)
+        if stalls := self._checkpoints(mean):
+            return stalls
+        if mean >= self.limits.gpu_busy:
+            return self._busy(active, mean)
+        return self._found() or self._no_cause()
+
+    def _nobody_works(self) -> Finding:
+        if not self.gpus or any(row.state == "unknown" for row in self.gpus):
+            return Finding("undetermined", "low")
+        feeding = [d for d in self.seen.disks or () if (d.read_bytes_s or 0) > 1e8]
+        unknown_memory = all(row.memory_used_bytes is None for row in self.gpus)
+        if feeding and unknown_memory:
+            return Finding("undetermined", "low", detail="no-gpu-memory")
+        return Finding("idle", "medium" if unknown_memory else "high")
+
+    def _straggler(self, rows: list[GpuRow]) -> Finding:
+        names = ", ".join(row.gpu for row in rows)
+        means = percent(mean_of(row.utilization or 0.0 for row in rows))
+        self._say("gpu", names, f"GPU {names} at {means} lags behind the others.")
+        found = self._found()
+        if found is None:
+            return self._lowered(Finding("other", "medium", detail="straggler"))
+        tags = found.tags | {"straggler"}
+        return found._replace(detail="straggler", tags=tags)
+
+    def _busy(self, active: list[GpuRow], mean: float) -> Finding:
+        spinning = [row for row in active if row.state == "spinning"]
+        if len(spinning) * 2 > len(active):
+            tags = frozenset({"communication"})
+            return Finding("other", "medium", detail="communication", tags=tags)
+        return Finding("gpu", "high" if mean >= self.limits.gpu_full else "medium")
+
+    def _found(self) -> Finding | None:
+        found = self.causes.find()
+        return self._lowered(found) if found else None
+
+    def _no_cause(self) -> Finding:
+        """Nothing is at a limit: another cause when all was seen, else nobody can tell."""
+        if self._open_sources():
+            return Finding("undetermined", "low")
+        net = self.seen.net
+        if net and (net.received_bytes_s or 0.0) >= self.limits.net_feed_bytes:
+            self._say(
+                "net",
+                ", ".join(net.interfaces),
+                f"{rate(net.received_bytes_s)} comes in and {rate(net.sent_bytes_s)} goes out:"
+                " ranks talk to each other.",
+            )
+            tags = frozenset({"communication"})
+            return self._lowered(Finding("other", "high", detail="communication", tags=tags))
+        return self._lowered(Finding("other", "medium", detail="small-batches"))
+
+    # --- checkpoints
+
+    def _checkpoints(self, mean: float) -> Finding | None:
+        if mean >= 1 - self.limits.checkpoint_lost or not self.judged:
+            return None
+        return self._stalls_in_time() if self.aligned else self._stalls_by_share()
+
+    def _stalls_in_time(self) -> Finding | None:
+        assert self.judged is not None  # noqa: S101 - _checkpoints looked
+        written = writing_spans(self.collected, self.rules)
+        floor = self.limits.checkpoint_write_bytes
+        levels = self.judged.levels
+        writing = [level for level in levels if written.get(level.span, 0.0) >= floor]
+        rest = [level for level in levels if written.get(level.span, 0.0) < floor]
+        if not writing or not rest:
+            return None
+        lost = sum(1 - level.utilization for level in levels)
+        stalled = sum(1 - level.utilization for level in writing)
+        feeds = mean_of(level.utilization for level in rest) >= self.limits.gpu_busy
+        if not feeds or stalled < self.limits.checkpoint_share * lost:
+            return None
+        if stalled / len(levels) < self.limits.checkpoint_lost:
+            return None
+        amount = max(written[level.span] for level in writing)
+        self._say(
+            "disk",
+            "all",
+            f"{percent(stalled / lost)} of the lost time falls into writes of up to"
+            f" {rate(amount)}; between them the GPUs are fed.",
+        )
+        return self._lowered(Finding("checkpoint", "high", subject=self._written_to()))
+
+    def _stalls_by_share(self) -> Finding | None:
+        """Compare shares where no clock tells what happened together."""
+        rows = self._active(self.gpus)
+        low = mean_of(row.low_share or 0.0 for row in rows)
+        mean = mean_of(row.utilization or 0.0 for row in rows)
+        if not self.limits.checkpoint_lost <= low <= 0.6 or mean / (1 - low) < self.limits.gpu_busy:
+            return None
+        written = writing_spans(self.collected, self.rules)
+        floor = self.limits.checkpoint_write_bytes
+        share = sum(v >= floor for v in written.values()) / len(written) if written else 0.0
+        if not low / 2 <= share <= low * 2:
+            return None
+        self._say(
+            "disk",
+            "all",
+            f"Disks are written to for {percent(share)} of the time, the GPUs wait for"
+            f" {percent(low)} of it.",
+        )
+        return Finding("checkpoint", "low", subject=self._written_to())
+
+    def _written_to(self) -> str | None:
+        disks = self.seen.disks or ()
+        most = max(disks, key=lambda disk: disk.write_bytes_s or 0.0, default=None)
+        if most and (most.write_bytes_s or 0.0) > 0:
+            return most.device
+        return ", ".join(self.seen.net.interfaces) if self.seen.net else None
+
+    # --- how sure, and what is missing
+
+    def _open_sources(self) -> list[str]:
+        """Return what nobody looked at."""
+        seen = self.seen
+        net_known = seen.net is not None and seen.net.received_bytes_s is not None
+        cpu_known = seen.cpu is not None and seen.cpu.busy is not None
+        read = self.causes.reading()
+        disk_known = seen.disks is not None and all(
+            disk.wait_s is not None or not disk.read_bytes_s for disk in read
+        )
+        known = {"disk": disk_known, "net": net_known, "cpu": cpu_known}
+        return [name for name, is_known in known.items() if not is_known]
+
+    def _lowered(self, finding: Finding) -> Finding:
+        """Return the finding, less sure for each source that is missing."""
+        level = _STEPS.index(finding.confidence)
+        level -= len(self._open_sources())
+        if not self.aligned:
+            level = min(level, 1)
+        if self._readings() < self.limits.samples_many:
+            level -= 1
+        return finding._replace(confidence=_STEPS[max(0, level)])
+
+    def _readings(self) -> float:
+        active = self._active(self.gpus)
+        return mean_of(row.samples for row in active) if active else 0.0
+
+    def _missing(self, finding: Finding) -> Iterator[str]:
+        if any(row.state == "unknown" and row.gpu in self.collected.mig for row in self.gpus):
+            yield MISSING["mig"]
+        elif not self.gpus or any(row.state == "unknown" for row in self.gpus):
+            yield MISSING["gpu"]
+        if finding.detail == "no-gpu-memory":
+            yield MISSING["memory"]
+        if finding.cause not in ("gpu", "idle"):
+            yield from (MISSING[name] for name in self._open_sources())
+
+    def _warnings(self) -> Iterator[str]:
+        yield from self.question.remarks
+        size = self.question.size
+        seen = {row.gpu.partition("/")[0] for row in self.gpus}
+        if size and size.vendor == "AMD":
+            yield f"{size.size} has AMD GPUs, for which nvidia-smi does not apply: use amd-smi."
+        wanted = self.question.host.gpus
+        if size and size.gpu_count and size.gpu_count.isdigit():
+            wanted = int(size.gpu_count)
+        if wanted and seen and len(seen) < wanted:
+            yield (
+                f"{len(seen)} of {wanted} GPUs were sampled; older drivers show four:"
+                f" nvidia-smi dmon -i {','.join(map(str, range(wanted)))}."
+            )
+        others = [s for k, s in self.collected.series.items() if k != "gpu" and s.samples]
+        if others and self.gpus and not self.aligned:
+            yield (
+                "The logs are not on one clock: they are compared as a whole."
+                " Log with times (nvidia-smi dmon -o DT, iostat -t)."
+            )
+
+    # --- putting it together
+
+    def _lost(self, finding: Finding) -> float | None:
+        active = self._active(self.gpus)
+        if not active or finding.cause in ("undetermined", "idle"):
+            return None
+        rows = self._stragglers() if finding.detail == "straggler" else active
+        return 1 - mean_of(min(1.0, row.utilization or 0.0) for row in rows)
+
+    def _verdict(self, finding: Finding, lost: float | None) -> Verdict:
+        price = self.question.price_per_hour
+        starving = finding.cause in _STARVING
+        straggling = finding.detail == "straggler"
+        gpus = tuple(row.gpu for row in self._stragglers()) if straggling else ()
+        return Verdict(
+            cause=finding.cause,
+            detail=finding.detail,
+            subject=finding.subject,
+            gpus=gpus,
+            starving=starving,
+            confidence=finding.confidence,
+            sentence=sentence(finding.cause, finding.detail, finding.subject, gpus),
+            lost_share=lost,
+            lost_per_hour=price * lost if price is not None and lost is not None else None,
+            currency=self.question.currency if price is not None else None,
+        )
+
+    def _told(self, row: GpuRow, finding: Finding) -> GpuRow:
+        """Return the row, starved where the verdict says so."""
+        if row.state != "waiting" or finding.cause not in _STARVING:
+            return row
+        if finding.detail == "straggler" and row not in self._stragglers():
+            return row
+        fields = {name: getattr(row, name) for name in row.__struct_fields__}
+        return GpuRow(**{**fields, "state": "starved"})
+
+    def _phases(self) -> Iterator[Phase]:
+        span_s = self.collected.series["gpu"].span_s
+        for part in self.parts:
+            yield Phase(
+                phase=part.kind,
+                start_s=part.spans.start * span_s,
+                end_s=part.spans.stop * span_s,
+                utilization=part.utilization,
+                judged=part is self.judged,
+            )
+
+    def _fixes(self, finding: Finding) -> Iterator[Fix]:
+        causes = [finding.cause]
+        if any(part.kind == "cold-start" for part in self.parts):
+            causes.append("cold-start")  # type: ignore[arg-type]  # a cause of its own in the data
+        for row in self.rules.fixes:
+            if row.cause in causes and finding.tags >= set(row.tags):
+                yield Fix(text=row.text, effect=row.effect, command=row.command)
+
+    def _say(self, source: str, subject: str, text: str) -> None:
+        found = Evidence(source=source, subject=subject, text=text)  # type: ignore[arg-type]
+        if found not in self.evidence:
+            self.evidence.append(found)
+
+
+def _align(collected: Collector) -> bool:
+    """Bring all series to one length of span; tell whether they lie on one clock."""
+    present = [series for series in collected.series.values() if series.samples]
+    gpu = collected.series["gpu"]
+    if not gpu.samples or len(present) < 2 or not all(series.timed for series in present):
+        return False
+    widest = max(_interval(series.cells, series.span_s) for series in present)
+    for series in present:
+        if series.span_s < widest:
+            series.widen(widest)
+    spans = set(gpu.cells)
+    return all(
+        len(spans & set(series.cells)) * 2 >= min(len(spans), len(series.cells))
+        for series in present
+    )
+
+
+def _interval(spans: Iterable[int], span_s: float) -> float:
+    """Return the usual distance of spans, in powers of two times their length."""
+    ordered = sorted(spans)
+    gaps = [after - before for before, after in pairwise(ordered)]
+    usual = median(gaps) if gaps else 1
+    factor = 1
+    while factor < usual:
+        factor *= 2
+    return span_s * factor
+
+
+def _gpu_order(item: tuple[str, Stats]) -> tuple[int, float, str]:
+    name = item[0]
+    head = name.partition("/")[0]
+    return (0, float(head), name) if head.isdecimal() else (1, 0.0, name)
+
+
+def _half(active: Sequence[GpuRow]) -> float:
+    """Two GPUs have no majority: the middle of them is lower."""
+    return 0.5 if len(active) == 2 else 1.0
+
+
+def _spinning_text(row: GpuRow) -> str:
+    seen = [
+        *(
+            [f"memory activity {percent(row.memory_activity)}"]
+            if row.memory_activity is not None
+            else []
+        ),
+        *(
+            [f"power {percent(row.power_share)} of its limit"]
+            if row.power_share is not None
+            else []
+        ),
+    ]
+    return (
+        f"GPU {row.gpu} shows {percent(row.utilization)} with {' and '.join(seen)}:"
+        " a kernel that waits, or very small ones."
+    )
