@@ -1,0 +1,1 @@
+"""BlobFuse2 mounts as values: disks, configurations, their checks, units. Nothing is started."""

@@ -1,0 +1,215 @@
+"""Asks this machine about its disks and memory, and carries out a plan for its NVMe."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
+from ai4infra.model import Record
+from ai4infra.mounts.disks import Command, Device, DiskPlan, layout, parse_lsblk, recheck
+from ai4infra.mounts.host import Host, parse_meminfo, spaces
+from ai4infra.mounts.live import Mount, parse_mounts
+from ai4infra.tools.run import Ran, find, run
+
+COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,VENDOR,FSTYPE,LABEL,PTTYPE,HCTL,MOUNTPOINT,RO"
+LSBLK_SECONDS = 30.0
+STEP_SECONDS = 600.0
+_MIBYTE = 2**20
+_LINK_FOLDERS = (Path("/dev/disk/azure"), Path("/dev/disk/cloud"))
+_UNSIZED = ("autofs", "nfs", "nfs4", "cifs", "proc", "sysfs", "cgroup", "cgroup2", "debugfs")
+
+
+class Machine(Record, frozen=True):
+    """What was read of a machine: everything that disks and sizes are derived from."""
+
+    devices: tuple[Device, ...]
+    mounts: tuple[Mount, ...]
+    links: dict[str, str]
+    """Links below ``/dev/disk`` with the devices that they lead to."""
+    sizes: dict[str, tuple[int, int]]
+    """Mount path to MiB in all and free."""
+    cpus: int
+    memory_mib: int
+    available_mib: int
+
+    def host(self) -> Host:
+        """Return the machine as mounts see it."""
+        found = layout(self.devices, self.mounts, self.links)
+        return Host(
+            cpus=self.cpus,
+            memory_mib=self.memory_mib,
+            available_mib=self.available_mib,
+            layout=found,
+            mounts=self.mounts,
+            spaces=spaces(self.mounts, found, self.sizes),
+        )
+
+
+def this_machine() -> Machine:
+    """Read this machine; raises NotFoundError where it is no Linux with lsblk."""
+    total, available = parse_meminfo(_read("/proc/meminfo"))
+    mounts = parse_mounts(_read("/proc/mounts"))
+    return Machine(
+        devices=devices(),
+        mounts=mounts,
+        links=_links(_LINK_FOLDERS),
+        sizes=_sizes(mounts),
+        cpus=_cpus(),
+        memory_mib=total,
+        available_mib=available,
+    )
+
+
+def devices() -> tuple[Device, ...]:
+    """Return the block devices that lsblk lists."""
+    program = find("lsblk")
+    if program is None:
+        raise NotFoundError(
+            "There is no program lsblk on this machine.",
+            hint="It is part of util-linux; disks are looked at on the Linux VM itself.",
+        )
+    argv = (program, "--json", "--bytes", "--output", COLUMNS)
+    done = run(argv, timeout_seconds=LSBLK_SECONDS)
+    if done.code:
+        raise Ai4infraError(f"lsblk failed: {done.said or f'exit code {done.code}'}.")
+    return parse_lsblk(done.stdout)
+
+
+def read_machine(folder: Path) -> Machine:
+    """Read a machine that was captured into a folder.
+
+    ``lsblk.json`` is the output of ``lsblk --json --bytes --output`` with the columns of
+    ``COLUMNS``, ``mounts`` is ``/proc/mounts``, ``meminfo`` is ``/proc/meminfo``, ``links`` has a
+    link and its device on each line, ``host.json`` has ``cpus`` and ``sizes``. The last two may be
+    missing.
+    """
+    try:
+        total, available = parse_meminfo((folder / "meminfo").read_text("utf-8"))
+        extra = _extra(folder / "host.json")
+        return Machine(
+            devices=parse_lsblk((folder / "lsblk.json").read_text("utf-8")),
+            mounts=parse_mounts((folder / "mounts").read_text("utf-8")),
+            links=_pairs(folder / "links"),
+            sizes={path: (size[0], size[1]) for path, size in extra.get("sizes", {}).items()},
+            cpus=extra.get("cpus", 1),
+            memory_mib=total,
+            available_mib=available,
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{folder} holds no captured machine: {error.filename or folder}: {error.strerror}.",
+            hint="It takes the files lsblk.json, mounts and meminfo; docs/mount.md says how.",
+        ) from error
+    except (ValueError, TypeError, IndexError, AttributeError) as error:
+        raise UsageError(f"host.json of {folder} cannot be understood.") from error
+
+
+def _extra(file: Path) -> dict[str, dict[str, list[int]]]:  # cpus is a number, checked by use
+    found: dict[str, dict[str, list[int]]] = json.loads(file.read_text("utf-8"))
+    return found
+
+
+def _pairs(file: Path) -> dict[str, str]:
+    if not file.exists():
+        return {}
+    rows = (line.split() for line in file.read_text("utf-8").splitlines())
+    return {row[0]: row[1] for row in rows if len(row) == 2}
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8", "replace")
+    except OSError as error:
+        raise NotFoundError(
+            f"{path} cannot be read: {error.strerror}.",
+            hint="Mounts are looked at on the Linux VM itself.",
+        ) from error
+
+
+def _links(folders: Iterable[Path]) -> dict[str, str]:
+    return {
+        str(link): os.path.realpath(link)
+        for folder in folders
+        for link in sorted(folder.rglob("*"))
+        if link.is_symlink()
+    }
+
+
+def _sizes(mounts: Iterable[Mount]) -> dict[str, tuple[int, int]]:
+    # A network mount whose server is gone would not answer, so only local ones are asked.
+    local = [m.path for m in mounts if m.fstype not in _UNSIZED and not m.fstype.startswith("fuse")]
+    return {path: size for path in local if (size := _size(path))}
+
+
+def _size(path: str) -> tuple[int, int] | None:
+    try:
+        told = os.statvfs(path)
+    except OSError:
+        return None
+    return told.f_blocks * told.f_frsize // _MIBYTE, told.f_bavail * told.f_frsize // _MIBYTE
+
+
+def _cpus() -> int:
+    return os.cpu_count() or 1
+
+
+# --- carrying out a plan
+
+
+def check_again(plan: DiskPlan) -> None:
+    """Look at the plan's disks once more; raises UsageError when one is not raw any more.
+
+    wipefs reads the disks themselves, which takes root: what it cannot read counts as held.
+    """
+    found = this_machine()
+    now = layout(found.devices, found.mounts, found.links)
+    why = recheck(plan, now, signatures(plan.devices))
+    if why:
+        raise UsageError(
+            f"Nothing was done: {why}", hint="`ai4infra mount disks` shows what is on the disks."
+        )
+
+
+def signatures(paths: Sequence[str]) -> dict[str, str]:
+    """Return what wipefs finds on each disk, without changing it; unreadable ones are left out."""
+    program = find("wipefs") or "wipefs"
+    done = {
+        path: run((program, "--no-act", path), timeout_seconds=LSBLK_SECONDS) for path in paths
+    }
+    return {path: ran.stdout for path, ran in done.items() if ran.code == 0}
+
+
+def apply(plan: DiskPlan, *, on_step: Callable[[Command], None] = lambda step: None) -> None:
+    """Carry out a plan, after another look at its disks; stops at the first command that fails.
+
+    Raises NotFoundError when a program is missing, before anything is done.
+    """
+    programs = _programs(plan)
+    check_again(plan)
+    for step in plan.commands:
+        on_step(step)
+        done = run((programs[step.argv[0]], *step.argv[1:]), timeout_seconds=STEP_SECONDS)
+        if done.code:
+            raise _failed(step, done)
+
+
+def _programs(plan: DiskPlan) -> Mapping[str, str]:
+    names = [step.argv[0] for step in plan.commands]
+    found = {name: find(name) for name in names}
+    missing = sorted({name for name in names if not found[name]})
+    if missing:
+        raise NotFoundError(
+            f"There is no {' and no '.join(missing)} on this machine.",
+            hint="They are in the packages mdadm, xfsprogs and util-linux.",
+        )
+    return {name: path for name, path in found.items() if path}
+
+
+def _failed(step: Command, done: Ran) -> Ai4infraError:
+    return Ai4infraError(
+        f"`{' '.join(step.argv)}` failed: {done.said or f'exit code {done.code}'}.",
+        hint="What came before it is done; `ai4infra mount disks` shows the disks as they are now.",
+    )
