@@ -176,9 +176,7 @@ def _number(value: object) -> int | None:
 # --- what a disk is
 
 
-def layout(
-    devices: Sequence[Device], mounts: Sequence[Mount], links: Mapping[str, str]
-) -> Layout:
+def layout(devices: Sequence[Device], mounts: Sequence[Mount], links: Mapping[str, str]) -> Layout:
     """Say what every disk is.
 
     ``links`` are the links below ``/dev/disk/azure`` and ``/dev/disk/cloud`` with the devices

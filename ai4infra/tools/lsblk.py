@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
 from ai4infra.model import Record
@@ -46,6 +47,13 @@ class Machine(Record, frozen=True):
             mounts=self.mounts,
             spaces=spaces(self.mounts, found, self.sizes),
         )
+
+
+class _Extra(msgspec.Struct, frozen=True):
+    """``host.json`` of a captured machine."""
+
+    cpus: int = 1
+    sizes: dict[str, tuple[int, int]] = {}
 
 
 def this_machine() -> Machine:
@@ -93,8 +101,8 @@ def read_machine(folder: Path) -> Machine:
             devices=parse_lsblk((folder / "lsblk.json").read_text("utf-8")),
             mounts=parse_mounts((folder / "mounts").read_text("utf-8")),
             links=_pairs(folder / "links"),
-            sizes={path: (size[0], size[1]) for path, size in extra.get("sizes", {}).items()},
-            cpus=extra.get("cpus", 1),
+            sizes=extra.sizes,
+            cpus=extra.cpus,
             memory_mib=total,
             available_mib=available,
         )
@@ -103,13 +111,12 @@ def read_machine(folder: Path) -> Machine:
             f"{folder} holds no captured machine: {error.filename or folder}: {error.strerror}.",
             hint="It takes the files lsblk.json, mounts and meminfo; docs/mount.md says how.",
         ) from error
-    except (ValueError, TypeError, IndexError, AttributeError) as error:
-        raise UsageError(f"host.json of {folder} cannot be understood.") from error
+    except msgspec.DecodeError as error:
+        raise UsageError(f"host.json of {folder} cannot be understood: {error}.") from error
 
 
-def _extra(file: Path) -> dict[str, dict[str, list[int]]]:  # cpus is a number, checked by use
-    found: dict[str, dict[str, list[int]]] = json.loads(file.read_text("utf-8"))
-    return found
+def _extra(file: Path) -> _Extra:
+    return msgspec.json.decode(file.read_bytes(), type=_Extra) if file.exists() else _Extra()
 
 
 def _pairs(file: Path) -> dict[str, str]:
@@ -176,9 +183,7 @@ def check_again(plan: DiskPlan) -> None:
 def signatures(paths: Sequence[str]) -> dict[str, str]:
     """Return what wipefs finds on each disk, without changing it; unreadable ones are left out."""
     program = find("wipefs") or "wipefs"
-    done = {
-        path: run((program, "--no-act", path), timeout_seconds=LSBLK_SECONDS) for path in paths
-    }
+    done = {path: run((program, "--no-act", path), timeout_seconds=LSBLK_SECONDS) for path in paths}
     return {path: ran.stdout for path, ran in done.items() if ran.code == 0}
 
 

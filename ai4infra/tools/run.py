@@ -71,9 +71,7 @@ def run(
             for line in _lines(process, until) if on_line and process.stdout else ():
                 on_line(line) if on_line else None
             process.wait(timeout=_left(until))
-        return Ran(
-            argv=tuple(argv), code=process.returncode, stdout=_text(out), stderr=_text(err)
-        )
+        return Ran(argv=tuple(argv), code=process.returncode, stdout=_text(out), stderr=_text(err))
 
 
 def _start(
