@@ -79,6 +79,29 @@ class Carried(Record, frozen=True, kw_only=True):
     said: str
 
 
+class Probe(Record, frozen=True, kw_only=True):
+    """What a probe of a path found."""
+
+    path: str
+    kind: str
+    """What stands behind the path."""
+    mode: str | None
+    workers: int
+    files_seen: int
+    """Files with anything in them, as far as the folder was walked."""
+    cold: Pass
+    cached: Pass | None
+    preparation: Preparation | None
+    need: Need | None
+    carried: Carried | None
+    """None without a need."""
+    ceiling_mbytes_s: float | None
+    ceiling: str | None
+    failed: int
+    """Reads that failed, and were left out."""
+    notes: tuple[str, ...] = ()
+
+
 def parse_rate(text: str) -> float:
     """Parse a rate into bytes a second: ``1.6GB/s``, ``800 MiB/s``, ``80Gbps``; else UsageError."""
     bits = _GBPS.fullmatch(text.strip())
@@ -233,7 +256,7 @@ def _whole(percent: float) -> str:
 
 
 def remarks(cold: Pass, cached: Pass | None, *, kind: str, mode: str | None) -> Iterator[str]:
-    """Yield what a reader has to know of the figures."""
+    """Yield what a reader of the figures has to know."""
     if kind == "BlobFuse2" and mode != "no cache":
         yield (
             "Cold means out of memory: BlobFuse2's own cache keeps what it has, so a first read of"

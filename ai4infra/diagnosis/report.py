@@ -7,11 +7,13 @@ prints on two pages: the verdict with its timeline, then what it rests on.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Literal, NamedTuple
 
-from ai4infra.diagnosis.timeline import Drawn, Kind, Series
+from ai4infra.diagnosis.samples import Host
+from ai4infra.diagnosis.timeline import Curve, Drawn, Kind
+from ai4infra.diagnosis.verdict import Diagnosis, Fix, GpuRow, GpuState, Phase
 from ai4infra.model import Record
 
 Tone = Literal["bad", "warn", "good", "unknown"]
@@ -27,54 +29,49 @@ MAX_ROWS = 12
 """Of evidence and GPUs each: two pages have room for that."""
 
 
-class Phase(Record, frozen=True, kw_only=True):
-    """A span of the timeline with a name, in seconds from its begin."""
-
-    start_s: float
-    end_s: float
-    name: str
-    tone: Tone = "unknown"
-
-
-class Fix(Record, frozen=True, kw_only=True):
-    """One thing to do."""
-
-    text: str
-    command: str | None = None
-
-
-class GpuRow(Record, frozen=True, kw_only=True):
-    """One GPU in figures, as text; ``?`` is unknown."""
-
-    gpu: str
-    utilization: str
-    idle: str
-    power: str
-    verdict: str
-    tone: Tone = "unknown"
-
-
 class Report(Record, frozen=True, kw_only=True):
     """What the file says."""
 
     title: str
-    headline: str
-    """The verdict in a few words."""
-    tone: Tone
-    summary: str
-    """One or two sentences under it."""
-    figures: tuple[tuple[str, str], ...] = ()
-    """Value and caption, large under the verdict: confidence, GPU time lost, cost."""
+    diagnosis: Diagnosis
     drawn: Drawn
-    phases: tuple[Phase, ...] = ()
-    gpus: tuple[GpuRow, ...] = ()
-    evidence: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    fixes: tuple[Fix, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
-    """Of the machine and the capture."""
+    host: Host
+    notes: tuple[str, ...] = ()
+    """What was odd while sampling or reading."""
     made: str = ""
     """By what, and when."""
+
+
+def tone_of(diagnosis: Diagnosis) -> Tone:
+    """Return how bad a verdict is."""
+    if diagnosis.verdict.starving:
+        return "bad"
+    tones: dict[str, Tone] = {"gpu": "good", "other": "warn"}
+    return tones.get(diagnosis.verdict.cause, "unknown")
+
+
+def figures(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """Yield caption and value of what is shown large."""
+    verdict = diagnosis.verdict
+    yield "Cause", _CAUSES[verdict.cause]
+    yield "Confidence", verdict.confidence
+    if verdict.lost_share is not None:
+        yield "GPU time lost", _percent(verdict.lost_share)
+    if verdict.lost_per_hour is not None:
+        currency = verdict.currency or ""
+        yield "Lost an hour", f"{verdict.lost_per_hour:,.2f} {currency}".strip()
+
+
+_CAUSES: dict[str, str] = {
+    "fetch": "fetching data",
+    "prep": "preparing data",
+    "network": "network",
+    "checkpoint": "checkpoints",
+    "gpu": "GPU-bound",
+    "idle": "idle",
+    "other": "not data",
+    "undetermined": "undetermined",
+}
 
 
 def html(report: Report) -> str:
@@ -91,35 +88,53 @@ def html(report: Report) -> str:
 
 
 def _head(report: Report) -> str:
-    figures = "".join(
+    shown = "".join(
         f"<div><dt>{escape(caption)}</dt><dd>{escape(value)}</dd></div>"
-        for value, caption in report.figures
+        for caption, value in figures(report.diagnosis)
     )
+    summary = " ".join(e.text for e in report.diagnosis.evidence[:2])
     return (
-        f'<header class="{report.tone}">\n<p class="kicker">{escape(report.title)}</p>\n'
-        f"<h1>{escape(report.headline)}</h1>\n<p>{escape(report.summary)}</p>\n"
-        + (f'<dl class="figures">{figures}</dl>\n' if figures else "")
-        + "</header>\n"
+        f'<header class="{tone_of(report.diagnosis)}">\n<p class="kicker">{escape(report.title)}</p>'
+        f"\n<h1>{escape(report.diagnosis.verdict.sentence)}</h1>\n<p>{escape(summary)}</p>\n"
+        f'<dl class="figures">{shown}</dl>\n</header>\n'
     )
 
 
 def _second(report: Report) -> str:
+    found = report.diagnosis
     parts = (
-        _fixes(report.fixes),
-        _list("What it rests on", report.evidence),
-        _list("What is missing", report.missing),
-        _gpu_table(report.gpus),
-        _facts(report.facts),
+        _fixes(found.fixes),
+        _list("What it rests on", [e.text for e in found.evidence]),
+        _list("What is missing", found.missing),
+        _list("Good to know", [*found.warnings, *report.notes]),
+        _gpu_table(found.gpus),
+        _facts(tuple(_machine(report))),
         f"<footer>{escape(report.made)}</footer>\n" if report.made else "",
     )
     return "".join(parts)
+
+
+def _machine(report: Report) -> Iterator[tuple[str, str]]:
+    host, drawn = report.host, report.drawn
+    count = host.gpus or len(report.diagnosis.gpus) or None
+    named: tuple[tuple[str, str | None], ...] = (
+        ("Size", host.size),
+        ("GPUs", " x ".join(str(part) for part in (count, host.gpu_model) if part) or None),
+        ("CPUs", None if host.cpus is None else str(host.cpus)),
+        ("Begin", host.started),
+        ("Time", _seconds(drawn.bins * drawn.bin_s) if drawn.clocked else None),
+        ("Interval", None if host.interval_s is None else _seconds(host.interval_s)),
+        *(("Path", f"{mount.path} ({mount.mount_kind})") for mount in host.mounts),
+        *(("Cache", mount.cache_class) for mount in host.mounts if mount.cache_class),
+    )
+    yield from ((name, value) for name, value in named if value)
 
 
 def _fixes(fixes: Sequence[Fix]) -> str:
     if not fixes:
         return ""
     rows = "".join(
-        f"<li>{escape(fix.text)}"
+        f'<li>{escape(fix.text)} <span class="more">{escape(fix.effect)}</span>'
         + (f"<pre><code>{escape(fix.command)}</code></pre>" if fix.command else "")
         + "</li>"
         for fix in fixes
@@ -140,21 +155,54 @@ def _gpu_table(rows: Sequence[GpuRow]) -> str:
     if not rows:
         return ""
     # The worst first, so that what is cut off is like what is shown.
-    order: dict[Tone, int] = {"bad": 0, "warn": 1, "unknown": 2, "good": 3}
-    shown = sorted(rows, key=lambda row: order[row.tone])[:MAX_ROWS]
-    body = "".join(
-        f'<tr class="{row.tone}"><th scope="row">GPU {escape(row.gpu)}</th>'
-        f"<td>{escape(row.utilization)}</td><td>{escape(row.idle)}</td>"
-        f'<td>{escape(row.power)}</td><td class="word">{escape(row.verdict)}</td></tr>'
-        for row in shown
-    )
+    shown = sorted(rows, key=lambda row: _STATES.index(row.state))[:MAX_ROWS]
+    body = "".join(_gpu_row(row) for row in shown)
     more = len(rows) - len(shown)
     rest = f'<p class="more">and {more} more</p>' if more > 0 else ""
+    titles = ("GPU", "Utilisation", "Below 10 %", "Memory activity", "Power", "State")
+    heads = "".join(f'<th scope="col">{title}</th>' for title in titles)
     return (
-        '<h2>Each GPU</h2>\n<table><thead><tr><th scope="col">GPU</th><th scope="col">Utilisation'
-        '</th><th scope="col">Idle samples</th><th scope="col">Power</th><th scope="col" '
-        f'class="word">Verdict</th></tr></thead><tbody>{body}</tbody></table>{rest}\n'
+        f"<h2>Each GPU</h2>\n<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        f"{rest}\n"
     )
+
+
+_STATES: tuple[GpuState, ...] = (
+    "starved",
+    "waiting",
+    "spinning",
+    "unknown",
+    "unused",
+    "busy",
+    "full",
+)
+_STATE_TONES: dict[str, Tone] = {
+    "starved": "bad",
+    "waiting": "warn",
+    "spinning": "warn",
+    "busy": "good",
+    "full": "good",
+}
+
+
+def _gpu_row(row: GpuRow) -> str:
+    power = "?" if row.power_w is None else f"{row.power_w:,.0f} W"
+    cells = (
+        _percent(row.utilization),
+        _percent(row.low_share),
+        _percent(row.memory_activity),
+        power if row.power_share is None else f"{power}, {_percent(row.power_share)}",
+    )
+    values = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    state = f"{row.state}: {row.note}" if row.note else row.state
+    return (
+        f'<tr class="{_STATE_TONES.get(row.state, "unknown")}"><th scope="row">GPU '
+        f"{escape(row.gpu)}</th>{values}<td>{escape(state)}</td></tr>"
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "?" if share is None else f"{share * 100:.0f} %"
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
@@ -178,7 +226,7 @@ class _Chart(NamedTuple):
 
     title: str
     kind: Kind
-    series: tuple[Series, ...]
+    curves: tuple[Curve, ...]
     top: float
     """Value at the upper edge."""
     unit: str
@@ -196,7 +244,7 @@ def _timeline(report: Report) -> str:
     parts = [
         f'<svg viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="Timeline of GPUs, disks,'
         ' network and CPUs">',
-        *_bands(report.phases, span, height),
+        *_bands(report, span, height),
     ]
     for at, chart in enumerate(charts):
         parts += _chart(chart, _TOP + at * (_HEIGHT + _GAP), drawn.bins)
@@ -220,10 +268,10 @@ def _charts(drawn: Drawn) -> Iterator[_Chart]:
     if gpus:
         yield _Chart("GPU utilisation", "gpu", gpus, 1.0, "%", 0.01)
     for title, kind in _RATES:
-        series = _busiest(drawn.of(kind))
-        if series:
-            top = nice(max(s.peak for s in series) / MBYTE) * MBYTE
-            yield _Chart(title, kind, series, top, "MB/s", MBYTE)
+        curves = _busiest(drawn.of(kind))
+        if curves:
+            top = nice(max(s.peak for s in curves) / MBYTE) * MBYTE
+            yield _Chart(title, kind, curves, top, "MB/s", MBYTE)
     cpu = drawn.of("cpu")
     if cpu:
         yield _Chart("CPU", "cpu", cpu, 1.0, "%", 0.01)
@@ -232,9 +280,9 @@ def _charts(drawn: Drawn) -> Iterator[_Chart]:
 _RATES: tuple[tuple[str, Kind], ...] = (("Disk reads", "disk"), ("Network received", "net"))
 
 
-def _busiest(series: Sequence[Series]) -> tuple[Series, ...]:
-    moving = sorted((s for s in series if s.peak > 0), key=lambda s: -(s.mean or 0.0))
-    return tuple(moving[:MOST_LINES]) or tuple(series[:1])
+def _busiest(curves: Sequence[Curve]) -> tuple[Curve, ...]:
+    moving = sorted((s for s in curves if s.peak > 0), key=lambda s: -(s.mean or 0.0))
+    return tuple(moving[:MOST_LINES]) or tuple(curves[:1])
 
 
 def nice(value: float) -> float:
@@ -245,20 +293,29 @@ def nice(value: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
 
 
-def _bands(phases: Iterable[Phase], span: float, height: float) -> Iterator[str]:
+def _bands(report: Report, span: float, height: float) -> Iterator[str]:
+    phases = report.diagnosis.phases
     bottom = height - _GAP - 8
-    for phase in phases:
-        left = _x(max(0.0, phase.start_s) / span)
-        right = _x(min(span, phase.end_s) / span)
+    for phase in phases if len(phases) > 1 else ():
+        begin = phase.start_s - report.drawn.begin_s
+        left = _x(max(0.0, begin) / span)
+        right = _x(min(span, begin + phase.end_s - phase.start_s) / span)
         if right <= left:
             continue
         yield (
-            f'<g class="band {phase.tone}"><rect x="{left:.1f}" y="16" width="{right - left:.1f}" '
-            f'height="{bottom - 16:.1f}"/>'
+            f'<g class="band {_phase_tone(phase, report)}"><rect x="{left:.1f}" y="16" '
+            f'width="{right - left:.1f}" height="{bottom - 16:.1f}"/>'
         )
-        if right - left > 7 * len(phase.name):
-            yield f'<text x="{left + 4:.1f}" y="12">{escape(phase.name)}</text>'
-        yield f"<title>{escape(phase.name)}</title></g>"
+        name = f"{phase.phase} {_percent(phase.utilization)}"
+        if right - left > 7 * len(name):
+            yield f'<text x="{left + 4:.1f}" y="12">{escape(name)}</text>'
+        yield f"<title>{escape(name)}</title></g>"
+
+
+def _phase_tone(phase: Phase, report: Report) -> Tone:
+    if phase.judged:
+        return tone_of(report.diagnosis)
+    return "unknown" if phase.phase == "idle" else "warn"
 
 
 def _chart(chart: _Chart, y: float, bins: int) -> Iterator[str]:
@@ -281,41 +338,41 @@ def _chart(chart: _Chart, y: float, bins: int) -> Iterator[str]:
 
 def _gpu_lines(chart: _Chart, y: float, bins: int) -> Iterator[str]:
     """Draw every GPU faintly, their mean strongly, and those far below the others by name."""
-    mean = Series(kind="gpu", name="mean", values=_mean_of(chart.series, bins))
-    low = outliers(chart.series)
-    several = len(chart.series) > 1
-    for series in chart.series if several else ():
-        yield _path(series, chart, y, bins, "odd" if series in low else "each")
+    mean = Curve(kind="gpu", name="mean", values=_mean_of(chart.curves, bins))
+    low = outliers(chart.curves)
+    several = len(chart.curves) > 1
+    for curve in chart.curves if several else ():
+        yield _path(curve, chart, y, bins, "odd" if curve in low else "each")
     yield _path(mean, chart, y, bins, "line0")
-    name = f"mean of {len(chart.series)}" if several else f"GPU {chart.series[0].name}"
+    name = f"mean of {len(chart.curves)}" if several else f"GPU {chart.curves[0].name}"
     labels = [(mean, name, "line0"), *((s, f"GPU {s.name}", "odd") for s in low[:3])]
     yield from _labels(labels, chart, y)
 
 
-def outliers(series: Sequence[Series]) -> list[Series]:
+def outliers(curves: Sequence[Curve]) -> list[Curve]:
     """Return the GPUs whose mean is far below the median of all, lowest first."""
-    means = sorted(s.mean for s in series if s.mean is not None)
+    means = sorted(s.mean for s in curves if s.mean is not None)
     if len(means) < 3:
         return []
     limit = means[len(means) // 2] * OUTLIER
-    low = [s for s in series if s.mean is not None and s.mean < limit]
+    low = [s for s in curves if s.mean is not None and s.mean < limit]
     return sorted(low, key=lambda s: s.mean or 0.0)
 
 
-def _mean_of(series: Sequence[Series], bins: int) -> tuple[float | None, ...]:
-    columns = ([s.values[i] for s in series if s.values[i] is not None] for i in range(bins))
+def _mean_of(curves: Sequence[Curve], bins: int) -> tuple[float | None, ...]:
+    columns = ([s.values[i] for s in curves if s.values[i] is not None] for i in range(bins))
     return tuple(sum(v for v in c if v is not None) / len(c) if c else None for c in columns)
 
 
 def _lines(chart: _Chart, y: float, bins: int) -> Iterator[str]:
     labels = []
-    for at, series in enumerate(chart.series):
-        yield _path(series, chart, y, bins, f"line{at}")
-        labels.append((series, series.name, f"line{at}"))
+    for at, curve in enumerate(chart.curves):
+        yield _path(curve, chart, y, bins, f"line{at}")
+        labels.append((curve, curve.name, f"line{at}"))
     yield from _labels(labels, chart, y)
 
 
-def _labels(labels: Sequence[tuple[Series, str, str]], chart: _Chart, y: float) -> Iterator[str]:
+def _labels(labels: Sequence[tuple[Curve, str, str]], chart: _Chart, y: float) -> Iterator[str]:
     """Write names at the right edge, each near its line's end and none over another."""
     placed: list[float] = []
     wanted = sorted(
@@ -334,18 +391,18 @@ def _labels(labels: Sequence[tuple[Series, str, str]], chart: _Chart, y: float) 
         )
 
 
-def _last(series: Series) -> float:
-    return next((value for value in reversed(series.values) if value is not None), 0.0)
+def _last(curve: Curve) -> float:
+    return next((value for value in reversed(curve.values) if value is not None), 0.0)
 
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
-def _path(series: Series, chart: _Chart, y: float, bins: int, css: str) -> str:
+def _path(curve: Curve, chart: _Chart, y: float, bins: int, css: str) -> str:
     steps: list[str] = []
     pen = "M"
-    for at, value in enumerate(series.values):
+    for at, value in enumerate(curve.values):
         if value is None:
             pen = "M"
             continue
@@ -432,10 +489,9 @@ border-radius:6px;white-space:pre-wrap;overflow-wrap:anywhere}
 code{font:13px ui-monospace,"DejaVu Sans Mono",Consolas,monospace}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:4px 10px 4px 0;text-align:right;border-bottom:1px solid var(--rule);font-weight:400}
-thead th{color:var(--soft);font-size:12.5px}th:first-child,.word{text-align:left!important}
-td.word{padding-left:18px}th.word{padding-left:18px}
-tr.bad .word{color:var(--bad);font-weight:600}tr.warn .word{color:var(--warn);font-weight:600}
-tr.good .word{color:var(--good)}
+thead th{color:var(--soft);font-size:12.5px}th:first-child,th:last-child,td:last-child{text-align:left}
+th:last-child,td:last-child{padding-left:18px}tr.bad td:last-child{color:var(--bad);font-weight:600}
+tr.warn td:last-child{color:var(--warn);font-weight:600}tr.good td:last-child{color:var(--good)}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(260px,1fr));gap:4px 28px;margin:0}
 .facts div{display:flex;gap:10px}.facts dt{color:var(--soft);min-width:92px}
 .facts dd{margin:0;overflow-wrap:anywhere}

@@ -1,32 +1,27 @@
-"""Samples of any length summed up for drawing: a few hundred bins, constant memory. Pure."""
+"""Summed samples as lines to draw, a few hundred points each. Pure."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
-from ai4infra.diagnosis.samples import (
-    CpuSample,
-    DiskSample,
-    GpuSample,
-    NetSample,
-    Sample,
-)
+from ai4infra.diagnosis.series import Collector, Series, Stats, add, window
 from ai4infra.model import Record
 
 MAX_BINS = 480
-"""As many as a line of a page can show; when they are full, two become one."""
-MAX_SERIES = 256
+"""As many points as a page can show."""
 Kind = Literal["gpu", "disk", "net", "cpu"]
 _KINDS: tuple[Kind, ...] = ("gpu", "disk", "net", "cpu")
 
 
-class Series(Record, frozen=True, kw_only=True):
+class Curve(Record, frozen=True, kw_only=True):
     """One value over time; None where nothing was sampled."""
 
     kind: Kind
     name: str
     """GPU, device or interface; ``busy`` and ``waiting`` of CPUs."""
     values: tuple[float | None, ...]
+    """Of GPUs and CPUs a share of one, else bytes a second."""
 
     @property
     def mean(self) -> float | None:
@@ -41,100 +36,100 @@ class Series(Record, frozen=True, kw_only=True):
 
 
 class Drawn(Record, frozen=True, kw_only=True):
-    """What a timeline holds, in the end."""
+    """All curves, over the same time."""
 
     bin_s: float
     bins: int
     begin_s: float
+    """Time of the first bin, on the samples' clock."""
     clocked: bool
-    """False when a source did not say when: positions then count samples, one a second."""
-    series: tuple[Series, ...]
+    """False when a source did not say when: then each kind begins at the left."""
+    curves: tuple[Curve, ...]
 
-    def of(self, kind: Kind) -> tuple[Series, ...]:
-        """Return the series of one kind, in the order of their names."""
-        return tuple(s for s in self.series if s.kind == kind)
-
-
-class Timeline:
-    """Takes samples in any number, each kind in order of time."""
-
-    def __init__(self, bin_s: float = 1.0) -> None:
-        self._bin_s = bin_s
-        self._begin: float | None = None
-        self._sums: dict[tuple[Kind, str], dict[int, tuple[float, int]]] = {}
-        self._unclocked: dict[tuple[str, str], int] = {}
-
-    def add(self, sample: Sample) -> None:
-        """Take one sample; kinds and values that are not drawn are passed over."""
-        if isinstance(sample, GpuSample):
-            self._put(
-                "gpu", sample.gpu, self._at(sample.time_s, "gpu", sample.gpu), sample.utilization
-            )
-        elif isinstance(sample, DiskSample):
-            value = sample.read_bytes_s if sample.read_bytes_s is not None else sample.total_bytes_s
-            self._put("disk", sample.device, self._at(sample.time_s, "disk", sample.device), value)
-        elif isinstance(sample, NetSample):
-            at = self._at(sample.time_s, "net", sample.interface)
-            self._put("net", sample.interface, at, sample.received_bytes_s)
-        elif isinstance(sample, CpuSample) and sample.cpu in ("all", "-1"):
-            self._cpu(sample)
-
-    def drawn(self) -> Drawn:
-        """Return what was taken so far."""
-        bins = 1 + max((max(found) for found in self._sums.values() if found), default=-1)
-        ordered = sorted(self._sums, key=lambda key: (_KINDS.index(key[0]), _natural(key[1])))
-        return Drawn(
-            bin_s=self._bin_s,
-            bins=bins,
-            begin_s=self._begin or 0.0,
-            clocked=not self._unclocked,
-            series=tuple(
-                Series(kind=kind, name=name, values=_means(self._sums[kind, name], bins))
-                for kind, name in ordered
-            ),
-        )
-
-    def _cpu(self, sample: CpuSample) -> None:
-        at = self._at(sample.time_s, "cpu", sample.cpu)
-        if sample.user is not None and sample.system is not None:
-            self._put("cpu", "busy", at, sample.user + sample.system)
-        self._put("cpu", "waiting", at, sample.iowait)
-
-    def _at(self, time_s: float | None, kind: str, name: str) -> float:
-        """Return when a sample was taken, from the first one on."""
-        if time_s is None:
-            count = self._unclocked.get((kind, name), 0)
-            if len(self._unclocked) < MAX_SERIES:
-                self._unclocked[kind, name] = count + 1
-            return float(count)
-        if self._begin is None:
-            self._begin = time_s
-        return time_s - self._begin
-
-    def _put(self, kind: Kind, name: str, at: float, value: float | None) -> None:
-        if value is None or at < 0:
-            return
-        if (kind, name) not in self._sums and len(self._sums) >= MAX_SERIES:
-            return
-        while at // self._bin_s >= MAX_BINS:
-            self._coarsen()
-        found = self._sums.setdefault((kind, name), {})
-        at_bin = int(at // self._bin_s)
-        total, count = found.get(at_bin, (0.0, 0))
-        found[at_bin] = (total + value, count + 1)
-
-    def _coarsen(self) -> None:
-        self._bin_s *= 2
-        for key, found in self._sums.items():
-            joined: dict[int, tuple[float, int]] = {}
-            for at_bin, (total, count) in found.items():
-                other, others = joined.get(at_bin // 2, (0.0, 0))
-                joined[at_bin // 2] = (other + total, others + count)
-            self._sums[key] = joined
+    def of(self, kind: Kind) -> tuple[Curve, ...]:
+        """Return the curves of one kind, in the order of their names."""
+        return tuple(curve for curve in self.curves if curve.kind == kind)
 
 
-def _means(found: dict[int, tuple[float, int]], bins: int) -> tuple[float | None, ...]:
-    return tuple(found[i][0] / found[i][1] if i in found else None for i in range(bins))
+def draw(collected: Collector) -> Drawn:
+    """Return what was collected as curves."""
+    series = [collected.series[kind] for kind in _KINDS]
+    full = [s for s in series if s.cells]
+    clocked = all(s.timed for s in full)
+    begins = {s.kind: min(s.cells) * s.span_s for s in full}
+    if clocked and begins:
+        begins = dict.fromkeys(begins, min(begins.values()))
+    width = _width(full, begins)
+    bins = max((_bin(s, max(s.cells), begins[s.kind], width) + 1 for s in full), default=0)
+    return Drawn(
+        bin_s=width,
+        bins=bins,
+        begin_s=min(begins.values(), default=0.0),
+        clocked=clocked,
+        curves=tuple(curve for s in full for curve in _curves(s, begins[s.kind], width, bins)),
+    )
+
+
+def _width(series: list[Series], begins: Mapping[Any, float]) -> float:
+    """Return a width of bins at which all of the time fits in."""
+    width = max((s.span_s for s in series), default=1.0)
+    while any(_bin(s, max(s.cells), begins[s.kind], width) >= MAX_BINS for s in series):
+        width *= 2
+    return width
+
+
+def _bin(series: Series, span: int, begin: float, width: float) -> int:
+    return int((span * series.span_s - begin) // width)
+
+
+def _curves(series: Series, begin: float, width: float, bins: int) -> Iterator[Curve]:
+    rows = _binned(series, begin, width)
+    for subject in sorted(window(series), key=_natural):
+        cells = [rows.get(at, {}).get(subject) for at in range(bins)]
+        for name, fields in _drawn_fields(series, subject):
+            values = tuple(None if cell is None else _value(cell, fields) for cell in cells)
+            if any(value is not None for value in values):
+                yield Curve(kind=_kind(series), name=name, values=values)
+
+
+def _kind(series: Series) -> Kind:
+    return next(kind for kind in _KINDS if kind == series.kind)
+
+
+def _binned(series: Series, begin: float, width: float) -> dict[int, dict[str, Stats]]:
+    summed: dict[int, dict[str, list[float]]] = {}
+    for span, row in series.cells.items():
+        into = summed.setdefault(_bin(series, span, begin, width), {})
+        for subject, cell in row.items():
+            if subject in into:
+                add(into[subject], cell)
+            else:
+                into[subject] = list(cell)
+    return {
+        at: {subject: Stats(series.kind, cell) for subject, cell in row.items()}
+        for at, row in summed.items()
+    }
+
+
+def _drawn_fields(series: Series, subject: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the curves of a subject: their names, and the fields that add up to their value."""
+    if series.kind == "cpu":
+        # Single CPUs would be a bush; all together are told apart by what they did.
+        everything = subject in ("all", "-1")
+        return [("busy", ("user", "system")), ("waiting", ("iowait",))] if everything else []
+    fields = {
+        "gpu": ("utilization",),
+        "disk": ("read_bytes_s",),
+        "net": ("received_bytes_s",),
+    }
+    return [(subject, fields[series.kind])]
+
+
+def _value(stats: Stats, fields: tuple[str, ...]) -> float | None:
+    values = [stats.mean(field) for field in fields]
+    if None not in values:
+        return sum(value for value in values if value is not None)
+    return stats.mean("total_bytes_s") if fields == ("read_bytes_s",) else None
 
 
 def _natural(name: str) -> tuple[int, str]:

@@ -27,7 +27,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ai4infra.diagnosis.feed import Pass, Preparation, measured
+from ai4infra.diagnosis.behind import Behind
+from ai4infra.diagnosis.feed import (
+    Need,
+    Pass,
+    Preparation,
+    Probe,
+    carried,
+    measured,
+    remarks,
+)
 from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
 from ai4infra.mounts.host import parse_meminfo
 from ai4infra.tools.run import run
@@ -41,6 +50,7 @@ WALK_SECONDS = 10.0
 MAX_BYTES = 8 * 10**9
 MEMORY_SHARE = 4
 DECODE_SECONDS = 60.0
+HANG_SECONDS = 30.0
 _MIBYTE = 2**20
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -138,6 +148,91 @@ def _up_to(pieces: Iterable[Piece], max_bytes: int) -> Iterator[Piece]:
         yield piece
 
 
+class Bounds(NamedTuple):
+    """How long and how much a probe reads, and with how many workers."""
+
+    workers: int
+    max_seconds: float
+    """Of each pass."""
+    max_bytes: int
+
+
+def probe(
+    here: Behind,
+    bounds: Bounds,
+    *,
+    need: Need | None = None,
+    decode: str | None = None,
+    on_step: Callable[[str], None] = lambda text: None,
+    clock: Clock = time.monotonic,
+) -> Probe:
+    """Measure what the files behind a path feed: cold, then cached, then decoded.
+
+    Raises NotFoundError without files, Ai4infraError when none can be read.
+    """
+    on_step("looking for files …")
+    chosen = choose(here.path, max_bytes=bounds.max_bytes, clock=clock)
+    on_step("reading cold …")
+    cold = _pass(chosen.pieces, "cold", bounds, clock)
+    if cold.done is None:
+        raise _unreadable(here.path, cold.errors)
+    on_step("reading once more, cached …")
+    cached = _pass(cold.pieces, "cached", bounds, clock)
+    preparation = None
+    if decode:
+        on_step("decoding …")
+        files = list(dict.fromkeys(piece.path for piece in cold.pieces))
+        preparation = prepare(
+            files, decode, workers=bounds.workers, max_seconds=bounds.max_seconds, clock=clock
+        )
+    notes = [*here.notes, *remarks(cold.done, cached.done, kind=here.kind, mode=here.mode)]
+    if not chosen.complete:
+        notes.append(
+            f"The folder was not walked to its end: {chosen.files_seen:,} files are known."
+        )
+    return Probe(
+        path=here.path,
+        kind=here.kind,
+        mode=here.mode,
+        workers=bounds.workers,
+        files_seen=chosen.files_seen,
+        cold=cold.done,
+        cached=cached.done,
+        preparation=preparation,
+        need=need,
+        carried=carried(need, cold.done, cached.done, preparation) if need else None,
+        ceiling_mbytes_s=here.ceiling_mbytes_s,
+        ceiling=here.ceiling,
+        failed=len(cold.errors),
+        notes=tuple(notes),
+    )
+
+
+def _pass(
+    pieces: Sequence[Piece],
+    temperature: Literal["cold", "cached"],
+    bounds: Bounds,
+    clock: Clock,
+) -> Read:
+    return read_pass(
+        pieces,
+        temperature=temperature,
+        workers=bounds.workers,
+        max_seconds=bounds.max_seconds,
+        clock=clock,
+    )
+
+
+def _unreadable(path: str, errors: Sequence[str]) -> Ai4infraError:
+    if not errors:
+        return Ai4infraError(
+            f"Nothing of {path} could be read in time.", hint="Give it more --seconds."
+        )
+    return Ai4infraError(
+        f"No file of {path} could be read: {errors[0]}.", hint="May this user read the files?"
+    )
+
+
 # --- reading
 
 
@@ -208,7 +303,8 @@ def read_pass(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        # A read of a mount that hangs never ends: the workers that are stuck are left behind.
+        thread.join(max(0.0, until - clock()) + HANG_SECONDS)
     done = measured(
         temperature,
         seconds=clock() - begin,
@@ -221,16 +317,23 @@ def read_pass(
 
 def _read(piece: Piece, buffer: bytearray, *, cold: bool) -> int:
     """Read one piece, dropping its pages from memory before where it is to be cold."""
-    view, total = memoryview(buffer), 0
-    with Path(piece.path).open("rb", buffering=0) as file:
+    file = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
         if cold:
-            os.posix_fadvise(file.fileno(), piece.offset, piece.size, os.POSIX_FADV_DONTNEED)
-        file.seek(piece.offset)
-        while total < piece.size:
-            count = file.readinto(view[: min(BLOCK_BYTES, piece.size - total)])
-            if not count:
-                break
-            total += count
+            os.posix_fadvise(file, piece.offset, piece.size, os.POSIX_FADV_DONTNEED)
+        return _fill(file, piece, memoryview(buffer))
+    finally:
+        os.close(file)
+
+
+def _fill(file: int, piece: Piece, view: memoryview) -> int:
+    total = 0
+    while total < piece.size:
+        part = view[: min(len(view), piece.size - total)]
+        count = os.preadv(file, [part], piece.offset + total)
+        if not count:
+            break
+        total += count
     return total
 
 
