@@ -27,16 +27,6 @@ ai4infra diagnose watch --interval 0.5 -o json
 """
 
 
-def report_option(function: Any) -> Any:
-    """Give a command ``--report``."""
-    return click.option(
-        "--report",
-        metavar="FILE.html",
-        callback=filled,
-        help="Write a page with the timeline; it needs nothing beside itself.",
-    )(function)
-
-
 @click.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
 @click.option("--duration", type=float, default=60.0, metavar="SECONDS", help="How long.")
 @click.option("--interval", type=float, default=1.0, metavar="SECONDS", help="How often.")
@@ -47,7 +37,14 @@ def report_option(function: Any) -> Any:
     callback=filled,
     help="Keep the samples in a new file, for `diagnose replay`.",
 )
-@report_option
+@click.option(
+    "--report",
+    metavar="FILE.html",
+    callback=filled,
+    help="Write a page with the timeline; it needs nothing beside itself.",
+)
+@click.option("--price", type=click.FloatRange(min=0), help="What the VM costs an hour.")
+@click.option("--currency", default="USD", metavar="CODE", help="Currency of --price.")
 @size_option
 @common()
 def watch(options: Options, **given: Any) -> None:
@@ -61,9 +58,7 @@ def watch(options: Options, **given: Any) -> None:
     out = offline(options)
     check_times(given["duration"], given["interval"])
     source = _source(given)
-    for said in source.notes.lost_gpus.values():
-        out.warn(said)
-    collected, interrupted = _collect(source, out, given)
+    collected, interrupted = _collect(source, options, given)
     starving = _judge(collected, source, out, given)
     code = EXIT_NO if starving else EXIT_OK
     raise click.exceptions.Exit(EXIT_INTERRUPTED if interrupted else code)
@@ -86,7 +81,31 @@ def _source(given: dict[str, Any]) -> LiveSource:
     )
 
 
-def _collect(source: LiveSource, out: Output, given: dict[str, Any]) -> tuple[Collector, bool]:
+def _judge(collected: Collector, source: LiveSource, out: Output, given: dict[str, Any]) -> bool:
+    """Print the verdict, write the report; tell whether the GPUs starve."""
+    from ai4infra.cli.diagnose import diagnosis_page, known_size
+    from ai4infra.diagnosis.verdict import Question, diagnose
+
+    size = known_size(source.host.size)
+    question = Question(
+        host=source.host,
+        size=size,
+        price_per_hour=given["price"],
+        currency=given["currency"].upper(),
+    )
+    found = diagnose(collected, question)
+    remarks = tuple(source.remarks())
+    if given["report"]:
+        from ai4infra.cli.diagnose_report import write_report
+
+        write_report(given["report"], found, collected, source.host, remarks)
+    out.result(diagnosis_page(found, size))
+    for warning in (*found.warnings, *remarks):
+        out.warn(warning)
+    return found.verdict.starving
+
+
+def _collect(source: LiveSource, options: Options, given: dict[str, Any]) -> tuple[Collector, bool]:
     """Sample to the end, or to Ctrl-C; tell which of the two it was."""
     from ai4infra.diagnosis.series import Collector
     from ai4infra.live.capture import saving
@@ -94,7 +113,7 @@ def _collect(source: LiveSource, out: Output, given: dict[str, Any]) -> tuple[Co
     collected = Collector()
     with ExitStack() as stack:
         capture = stack.enter_context(saving(Path(given["save"]))) if given["save"] else None
-        view = stack.enter_context(_view(out))
+        view = stack.enter_context(_view(options))
         if capture:
             capture.begin(source.host)
         try:
@@ -109,9 +128,9 @@ def _collect(source: LiveSource, out: Output, given: dict[str, Any]) -> tuple[Co
 
 
 @contextmanager
-def _view(out: Output) -> Iterator[Any]:
+def _view(options: Options) -> Iterator[Any]:
     """Yield what shows moments: a picture on a terminal, elsewhere nothing."""
-    if not sys.stderr.isatty() or out.quiet:
+    if not sys.stderr.isatty() or options.only_show_errors:
         yield _Nothing()
         return
     from ai4infra.cli.diagnose_view import on_terminal

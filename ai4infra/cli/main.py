@@ -25,6 +25,7 @@ COMMANDS = {
     "quota": Lazy("ai4infra.cli.quota:quota", "List VM quotas and request higher limits."),
     "storage": Lazy("ai4infra.cli.storage:storage", "Make, audit and size storage accounts."),
     "rbac": Lazy("ai4infra.cli.rbac:rbac", "Give roles, list and remove them, wait for them."),
+    "diagnose": Lazy("ai4infra.cli.diagnose:diagnose", "Tell why the GPUs wait."),
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
     "completion": Lazy(
         "ai4infra.cli.completion:completion", "Print the shell's completion script."

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ai4infra.diagnosis.samples import GpuSample, Notes
-from ai4infra.diagnosis.text import MIB, Clock, Memo, whole_lines
+from ai4infra.diagnosis.text import MIB, Clock, Memo
 
 _MISSING = "-"
 _INSTANCE = ("mig", "gi", "gpuinst")
-_LOST = re.compile(r"(?:GPU\s*|device\s+)(?P<gpu>[\dA-Fa-f:.]+)?.*\b(?:is lost|Unknown Error)", re.I)
-_FAILED = re.compile(r"NVIDIA-SMI has failed|No devices were found|couldn't (?:find|communicate)", re.I)
+_LOST = re.compile(r"\bGPU ?(?P<gpu>[\da-f:.]+)?[^\n]{0,80}(?:\bis lost|\bUnknown Error)", re.I)
+_FAILED = re.compile(r"NVIDIA-SMI has failed|No devices were found|Failed to initialize NVML", re.I)
 
 
 class _Layout(NamedTuple):
@@ -37,32 +37,41 @@ class _Layout(NamedTuple):
 
 def read_dmon(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
     """Yield the samples of a dmon log, line by line; what is no row is counted or understood."""
-    percent, watts, mib = Memo(0.01, most=1.0), Memo(1.0), Memo(MIB)
+    percent, plain, mib = Memo(0.01, most=1.0), Memo(1.0), Memo(MIB)
     clock = Clock()
     layout: _Layout | None = None
-    for line in whole_lines(lines, notes):
+    width = date = time = gpu_at = sm = mem = pwr = fb = pclk = rxpci = -1
+    broken, last, time_s = False, "", None
+    for line in lines:
         fields = line.split()
-        if layout is None or len(fields) != layout.width or fields[0][0] == "#":
+        if line[-1:] != "\n" and broken:
+            notes.cut = bool(fields)
+            break
+        if layout is None or len(fields) != width or not fields[gpu_at].isdigit():
+            broken = broken or line[-1:] == "\n"
             layout = _other(line, fields, layout, notes)
+            if layout is not None:
+                width, date, time, gpu_at, _, sm, mem, pwr, fb, pclk, rxpci = layout
             continue
+        if time >= 0 and fields[time] != last:
+            last = fields[time]
+            time_s = clock.of(last) if date < 0 else clock.on_date(fields[date], last)
         fields.append(_MISSING)
-        gpu = fields[layout.gpu]
-        if not gpu.isdigit():
-            remark(line, notes)
-            continue
-        if layout.instance >= 0 and fields[layout.instance] != _MISSING:
-            gpu = f"{gpu}/{fields[layout.instance]}"
-        notes.rows += 1
         yield GpuSample(
-            time_s=_seconds(clock, fields, layout) if layout.time >= 0 else None,
-            gpu=gpu,
-            utilization=percent[fields[layout.utilization]],
-            memory_activity=percent[fields[layout.memory]],
-            power_w=watts[fields[layout.power]],
-            memory_used_bytes=mib[fields[layout.used]],
-            sm_clock_mhz=watts[fields[layout.clock]],
-            received_bytes_s=mib[fields[layout.received]],
+            time_s=time_s,
+            gpu=fields[gpu_at] if layout.instance < 0 else _instance(fields, layout),
+            utilization=percent[fields[sm]],
+            memory_activity=percent[fields[mem]],
+            power_w=plain[fields[pwr]],
+            memory_used_bytes=mib[fields[fb]],
+            sm_clock_mhz=plain[fields[pclk]],
+            received_bytes_s=mib[fields[rxpci]],
         )
+
+
+def _instance(fields: list[str], layout: _Layout) -> str:
+    gpu, instance = fields[layout.gpu], fields[layout.instance]
+    return gpu if instance == _MISSING else f"{gpu}/{instance}"
 
 
 def _other(line: str, fields: list[str], layout: _Layout | None, notes: Notes) -> _Layout | None:
@@ -97,10 +106,9 @@ def _layout(names: list[str]) -> _Layout:
     )
 
 
-def _seconds(clock: Clock, fields: list[str], layout: _Layout) -> float | None:
-    if layout.date < 0:
-        return clock.of(fields[layout.time])
-    return clock.on_date(fields[layout.date], fields[layout.time])
+def is_driver_message(line: str) -> bool:
+    """Tell whether a line is what nvidia-smi says when it lost a GPU or has no driver."""
+    return bool(_FAILED.search(line) or _LOST.search(line))
 
 
 def remark(line: str, notes: Notes) -> None:

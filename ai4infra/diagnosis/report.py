@@ -94,8 +94,9 @@ def _head(report: Report) -> str:
     )
     summary = " ".join(e.text for e in report.diagnosis.evidence[:2])
     return (
-        f'<header class="{tone_of(report.diagnosis)}">\n<p class="kicker">{escape(report.title)}</p>'
-        f"\n<h1>{escape(report.diagnosis.verdict.sentence)}</h1>\n<p>{escape(summary)}</p>\n"
+        f'<header class="{tone_of(report.diagnosis)}">\n'
+        f'<p class="kicker">{escape(report.title)}</p>\n'
+        f"<h1>{escape(report.diagnosis.verdict.sentence)}</h1>\n<p>{escape(summary)}</p>\n"
         f'<dl class="figures">{shown}</dl>\n</header>\n'
     )
 
@@ -489,7 +490,8 @@ border-radius:6px;white-space:pre-wrap;overflow-wrap:anywhere}
 code{font:13px ui-monospace,"DejaVu Sans Mono",Consolas,monospace}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:4px 10px 4px 0;text-align:right;border-bottom:1px solid var(--rule);font-weight:400}
-thead th{color:var(--soft);font-size:12.5px}th:first-child,th:last-child,td:last-child{text-align:left}
+thead th{color:var(--soft);font-size:12.5px}
+th:first-child,th:last-child,td:last-child{text-align:left}
 th:last-child,td:last-child{padding-left:18px}tr.bad td:last-child{color:var(--bad);font-weight:600}
 tr.warn td:last-child{color:var(--warn);font-weight:600}tr.good td:last-child{color:var(--good)}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(260px,1fr));gap:4px 28px;margin:0}

@@ -178,8 +178,6 @@ class Notes:
     """What a reader met beside samples; grows while the samples are read."""
 
     def __init__(self) -> None:
-        self.rows = 0
-        """Samples that were read."""
         self.skipped = 0
         """Lines that should have been samples and could not be read."""
         self.cut = False
@@ -190,18 +188,23 @@ class Notes:
         self.gpu_model: str | None = None
         self.lost_gpus: dict[str, str] = {}
         """GPU to what the driver said of it; ``driver`` when it is the driver that failed."""
-        self.messages: dict[str, int] = {}
-        """Other remarks, with the number of times."""
-
-    def say(self, message: str) -> None:
-        """Add a remark; a log that repeats it a million times is no longer for that."""
-        if message in self.messages or len(self.messages) < _MAX_MESSAGES:
-            self.messages[message] = self.messages.get(message, 0) + 1
 
     def lost(self, gpu: str, said: str) -> None:
         """Add a GPU that the driver no longer reaches."""
         if len(self.lost_gpus) < _MAX_MESSAGES:
             self.lost_gpus.setdefault(gpu, said)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a reader of the verdict should know of this log, in sentences."""
+        for gpu, said in self.lost_gpus.items():
+            what = "The driver failed" if gpu == "driver" else f"GPU {gpu} is lost"
+            yield f"{what}: {said}"
+        if self.since_boot == "kept":
+            yield "its one report covers the time since boot: log with -y and an interval."
+        if self.skipped:
+            yield f"{self.skipped:,} lines could not be read and are left out."
+        if self.cut:
+            yield "the end is cut off; the last line is left out."
 
 
 _MAX_MESSAGES = 64
@@ -234,7 +237,6 @@ def decode_capture(lines: Iterable[bytes | str], notes: Notes) -> Iterator[Line]
         except (msgspec.DecodeError, UnicodeError):
             notes.skipped += 1
             continue
-        notes.rows += not isinstance(decoded, Host)
         yield decoded
     if first:
         raise UsageError("The capture is empty.", hint="`diagnose watch --save` writes captures.")
@@ -251,7 +253,7 @@ def _header(line: bytes | str) -> Host:
         ) from error
     if version.partition(".")[0] != CAPTURE_VERSION.partition(".")[0]:
         raise UsageError(
-            f"The capture has version {version or 'none'}, and this program reads {CAPTURE_VERSION}.",
+            f"The capture has version {version or 'none'}; this program reads {CAPTURE_VERSION}.",
             hint="Read it with the release of ai4infra that wrote it.",
         )
     try:

@@ -7,74 +7,96 @@ prints pretty names. A row begins with a time; the rows of the average begin wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from ai4infra.diagnosis.samples import Notes
-from ai4infra.diagnosis.sysstat import (
-    SysstatSample,
-    Table,
-    odd_values,
-    sample,
-    scaled,
-    table_of,
-)
-from ai4infra.diagnosis.text import Clock, cpu_count, number, time_of_day, whole_lines
+from ai4infra.diagnosis.sysstat import SysstatSample, Table, odd_values, sample, table_of
+from ai4infra.diagnosis.text import Clock, cpu_count, number, time_of_day
 
-
-class _Section(NamedTuple):
-    """A table, and how many words of time stand before its columns."""
-
-    table: Table
-    prefix: int
-    width: int
+_HEADERS = 64
+"""Headers that are remembered by their text after the time; a log has a few."""
 
 
 def read_sar(lines: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
     """Yield CPU, disk and network samples, line by line."""
-    clock = Clock()
-    section: _Section | None = None
-    for line in whole_lines(lines, notes):
-        fields = line.split()
-        if section is not None and len(fields) == section.width and fields[0][0].isdigit():
-            table, prefix = section.table, section.prefix
-            row = fields[prefix:]
-            values = row[:-1] if table.name_last else row[1:]
-            found = scaled(table, values)
-            if found is None and not _is_header(row):
-                found = odd_values(table, values)
-            if found:
-                notes.rows += 1
-                time_s = clock.of(fields[0] if prefix == 1 else " ".join(fields[:prefix]))
-                yield sample(table.kind, row[-1] if table.name_last else row[0], time_s, found)
+    reader = _Reader(notes)
+    broken = False
+    last, time_s = "", None
+    for line in lines:
+        fields = (line.replace(",", ".") if reader.comma else line).split()
+        if not fields:
+            continue
+        if line[-1] != "\n" and broken:
+            notes.cut = True
+            break
+        table = reader.table
+        if table is not None and len(fields) == table.width:
+            if fields[0] != last:
+                last, time_s = fields[0], reader.time(fields)
+            built = table.build(fields, time_s) if time_s is not None else None
+            if built is not None:
+                yield built
                 continue
-        section = _other(line, fields, section, notes)
+        broken = broken or line[-1] == "\n"
+        odd = reader.other(line, fields)
+        if odd is not None:
+            yield odd
 
 
-def _other(
-    line: str, fields: list[str], section: _Section | None, notes: Notes
-) -> _Section | None:
-    """Take a line that is no row: the beginning of a log, a header, an average, a blank line."""
-    if not fields:
-        return section
-    if fields[0] == "Linux":
-        notes.cpus = cpu_count(line) or notes.cpus
+class _Reader:
+    """What is known while the lines go by."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
+        self.clock = Clock()
+        self.table: Table | None = None
+        self.comma = False
+        """True where numbers have a decimal comma."""
+        self.headers: dict[str, Table | None] = {}
+
+    def time(self, fields: list[str]) -> float | None:
+        """Return the seconds of a row's time; None for the rows of the average."""
+        if self.table is None or not fields[0][0].isdigit():
+            return None
+        return self.clock.of(" ".join(fields[: self.table.prefix]))
+
+    def other(self, line: str, fields: list[str]) -> SysstatSample | None:
+        """Take a line that is no plain row; returns the sample of an odd one."""
+        titles = line[line.find(" ") :]
+        if titles in self.headers:
+            self.table = self.headers[titles]
+        elif fields[0] == "Linux":
+            self.notes.cpus = cpu_count(line) or self.notes.cpus
+            self.table = None
+        elif time_of_day(fields[0]) is not None:
+            return self._timed(titles, fields)
         return None
-    if time_of_day(fields[0]) is None:
-        return section
-    if _is_header(fields[1:]):
-        return section_of(fields)
-    notes.skipped += section is not None
-    return section
+
+    def _timed(self, titles: str, fields: list[str]) -> SysstatSample | None:
+        if _is_header(fields):
+            self.table = header_of(fields)
+            if len(self.headers) < _HEADERS:
+                self.headers[titles] = self.table
+            return None
+        self.comma |= any("," in field for field in fields)
+        odd = _odd_row(self.table, fields, self.time(fields)) if self.table else None
+        self.notes.skipped += self.table is not None and odd is None
+        return odd
+
+
+def _odd_row(table: Table, fields: list[str], time_s: float | None) -> SysstatSample | None:
+    """Return the sample of a row whose values are no plain numbers; None for no row."""
+    if len(fields) != table.width:
+        return None
+    found = odd_values(table, fields)
+    return sample(table.kind, fields[table.name_at], time_s, found) if found else None
 
 
 def _is_header(fields: list[str]) -> bool:
     """Tell titles from a row: in a row the last or, before a name, the last but one is a number."""
-    return all(number(field) is None and field != "-nan" for field in fields[-2:])
+    return all(number(field.lstrip("-")) is None and field != "-nan" for field in fields[-2:])
 
 
-def section_of(fields: list[str]) -> _Section | None:
+def header_of(fields: list[str]) -> Table | None:
     """Return the table that a header begins; None for a table of other things."""
-    for prefix in (1, 2):
-        if table := table_of(fields[prefix:]):
-            return _Section(table, prefix, prefix + table.width)
-    return None
+    found = (table_of(tuple(fields[prefix:]), prefix=prefix) for prefix in (1, 2))
+    return next(filter(None, found), None)

@@ -38,7 +38,6 @@ def read_smi_csv(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
         if is_header(line):
             columns = _columns(line)
         elif columns and len(cells) == len(columns):
-            notes.rows += 1
             yield _sample(cells, columns, clock, notes)
         elif line.strip():
             remark(line, notes)
@@ -55,27 +54,27 @@ def _columns(line: str) -> dict[str, _Column]:
     return found
 
 
-def _sample(
-    cells: list[str], columns: dict[str, _Column], clock: Clock, notes: Notes
-) -> GpuSample:
+def _sample(cells: list[str], columns: dict[str, _Column], clock: Clock, notes: Notes) -> GpuSample:
+    def text(name: str) -> str:
+        return cells[columns[name].at] if name in columns else ""
+
     def value(*names: str) -> float | None:
         column = next((columns[name] for name in names if name in columns), None)
         return _value(cells[column.at], column.unit or _default_unit(names[0])) if column else None
 
-    if "name" in columns:
-        notes.gpu_model = notes.gpu_model or cells[columns["name"].at] or None
+    notes.gpu_model = notes.gpu_model or text("name") or None
     return GpuSample(
-        time_s=_time(cells[columns["timestamp"].at], clock) if "timestamp" in columns else None,
+        time_s=_time(text("timestamp"), clock),
         gpu=_gpu(cells, columns),
         utilization=_most_one(value(_UTILIZATION)),
         memory_activity=_most_one(value("utilization.memory")),
         memory_used_bytes=value("memory.used"),
         power_w=value("power.draw", "power.draw.average", "power.draw.instant"),
         power_limit_w=value("enforced.power.limit", "power.limit"),
-        sm_clock_mhz=value("clocks.sm", "clocks.current.sm", "clocks.gr", "clocks.current.graphics"),
-        mig=_enabled(cells[columns["mig.mode.current"].at])
-        if "mig.mode.current" in columns
-        else None,
+        sm_clock_mhz=value(
+            "clocks.sm", "clocks.current.sm", "clocks.gr", "clocks.current.graphics"
+        ),
+        mig=_enabled(text("mig.mode.current")),
     )
 
 
@@ -112,5 +111,3 @@ def _time(cell: str, clock: Clock) -> float | None:
     """Return the seconds of ``2026/01/05 08:47:16.977``; milliseconds order GPUs, nothing else."""
     day, _, time = cell.partition(" ")
     return clock.on_date(day, time) if time else clock.of(cell)
-
-

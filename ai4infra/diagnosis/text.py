@@ -44,7 +44,7 @@ class Memo(dict[str, "float | None"]):
         self._most = most
 
     def __missing__(self, text: str) -> float | None:
-        value = number(text)
+        value = float(text) if text.isdecimal() and len(text) < 16 else number(text)
         scaled = None if value is None else min(value * self._scale, self._most)
         if len(self) < _MEMO_ENTRIES:
             self[text] = scaled
@@ -65,6 +65,8 @@ class Clock:
         self._last_day = ""
         self._first_day: int | None = None
         self._seconds: float | None = None
+        self._minute = self._half = "-"
+        self._minute_s = 0.0
         self._days = 0
         self._latest = 0.0
 
@@ -72,8 +74,18 @@ class Clock:
         """Return the seconds of a text that has a time of day in it; None when it has none."""
         if text != self._last:
             self._last = text
-            self._seconds = self._read(text)
+            # Within a minute only the seconds change; reading the rest again takes longer.
+            if text[:6] == self._minute and text[8:] == self._half and text[6:8].isdecimal():
+                self._seconds = self._minute_s + int(text[6:8])
+            else:
+                self._seconds = self._read(text)
+                self._remember(text)
         return self._seconds
+
+    def _remember(self, text: str) -> None:
+        if self._seconds is not None and text[2:3] == text[5:6] == ":" and text[6:8].isdecimal():
+            self._minute, self._half = text[:6], text[8:]
+            self._minute_s = self._seconds - int(text[6:8])
 
     def on_date(self, day: str, text: str) -> float | None:
         """Return the seconds of a time of day on a printed date; None when one has no sense."""
@@ -115,7 +127,10 @@ def days_of(text: str) -> int | None:
 
 
 def time_of_day(text: str) -> float | None:
-    """Return the seconds since midnight of the first time in a text: ``01:24:46 PM``, 13時25分05秒."""
+    """Return the seconds since midnight of a time in a text: ``01:24:46 PM``, 13時25分05秒."""
+    hours, minutes, seconds = text[:2], text[3:5], text[6:]
+    if text[2:3] == text[5:6] == ":" and (hours + minutes + seconds).isdecimal():
+        return _in_day(int(hours), int(minutes), int(seconds))
     match = _TIME.search(text) or _last(_DOTTED.finditer(text))
     if match is None:
         return None
@@ -123,6 +138,10 @@ def time_of_day(text: str) -> float | None:
     half = _HALF.search(text, match.end())
     if half and hour <= 12:
         hour = hour % 12 + (12 if half[1] in "pP" else 0)
+    return _in_day(hour, minute, second)
+
+
+def _in_day(hour: int, minute: int, second: int) -> float | None:
     if hour > 23 or minute > 59 or second > 60:
         return None
     return hour * 3600.0 + minute * 60 + second

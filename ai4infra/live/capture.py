@@ -6,7 +6,7 @@ import gzip
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO, cast
 
 from ai4infra.diagnosis.samples import Host, Sample, encode
 from ai4infra.errors import Ai4infraError, UsageError
@@ -19,7 +19,7 @@ _LEVEL = 3
 class Capture:
     """A capture that is open for writing."""
 
-    def __init__(self, stream: IO[bytes], path: Path) -> None:
+    def __init__(self, stream: BinaryIO, path: Path) -> None:
         self._stream, self._path = stream, path
         self._moments = 0
 
@@ -60,7 +60,7 @@ def saving(path: Path) -> Iterator[Capture]:
             yield Capture(file, path)
             return
         with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0) as packed:
-            yield Capture(packed, path)
+            yield Capture(cast("BinaryIO", packed), path)
 
 
 def _failed(path: Path, error: OSError) -> Ai4infraError:

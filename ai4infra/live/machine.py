@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ai4infra.diagnosis.samples import CpuSample, DiskSample, NetSample, Notes, ProcessSample
+from ai4infra.diagnosis.samples import CpuSample, DiskSample, NetSample, ProcessSample
 from ai4infra.live import counters
 from ai4infra.live.counters import CpuCount, DiskCount, NetCount, ProcessStat
 
@@ -184,9 +184,13 @@ def net_samples(before: Reading, after: Reading) -> Iterator[NetSample]:
 
 
 def process_samples(
-    kernel: Kernel, watched: Iterable[Watched], before: Reading, after: Reading, notes: Notes
+    kernel: Kernel,
+    watched: Iterable[Watched],
+    before: Reading,
+    after: Reading,
+    say: Callable[[str], None],
 ) -> Iterator[ProcessSample]:
-    """Yield what the watched processes did between two readings."""
+    """Yield what the watched processes did between two readings; ``say`` gets remarks."""
     for each in watched:
         old, new = before.processes.get(each.pid), after.processes.get(each.pid)
         # The same number with another start is another process.
@@ -199,7 +203,7 @@ def process_samples(
             name=new.stat.name,
             role=each.role,
             cpu_cores=_rate(old.stat.cpu_ticks, new.stat.cpu_ticks, seconds * TICKS_PER_SECOND),
-            io_wait=_waited(kernel, each, old.stat, new.stat, seconds, notes),
+            io_wait=_waited(kernel, each, old.stat, new.stat, seconds, say),
             read_bytes_s=_rate(old.read_bytes, new.read_bytes, seconds),
             gpu=each.gpu,
         )
@@ -211,7 +215,7 @@ def _waited(
     old: ProcessStat,
     new: ProcessStat,
     seconds: float,
-    notes: Notes,
+    say: Callable[[str], None],
 ) -> float | None:
     """Return the share of time that a process was blocked.
 
@@ -221,7 +225,7 @@ def _waited(
     blocked = new.state == _BLOCKED
     remote = kernel.waits_for(process.pid) if blocked else None
     if remote:
-        notes.say(f"{process.role}s were seen waiting for {remote}")
+        say(f"A {process.role} process was seen waiting for {remote}.")
         return 1.0
     if not kernel.delays_counted:
         return 1.0 if blocked else 0.0

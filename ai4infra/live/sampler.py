@@ -88,6 +88,7 @@ class LiveSource:
         self._clock = clock or SystemClock()
         self._kernel = kernel or Kernel()
         self._notes = Notes()
+        self._said: dict[str, None] = {}
         self._gpus = gpus or Gpus(self._notes)
         self._watched: tuple[Watched, ...] = ()
         self._notes.gpu_model = self._gpus.model
@@ -109,6 +110,11 @@ class LiveSource:
     def host(self) -> Host:
         """What is known of the machine."""
         return self._host
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a reader of the verdict should know, in sentences."""
+        yield from self._notes.lost_gpus.values()
+        yield from self._said
 
     def samples(self) -> Iterator[Sample]:
         """Yield samples, interval after interval, until the duration is over."""
@@ -146,7 +152,10 @@ class LiveSource:
         yield from machine.disk_samples(before, after)
         yield from machine.cpu_samples(before, after)
         yield from machine.net_samples(before, after)
-        yield from machine.process_samples(self._kernel, self._watched, before, after, self._notes)
+        yield from machine.process_samples(self._kernel, self._watched, before, after, self._say)
+
+    def _say(self, sentence: str) -> None:
+        self._said[sentence] = None
 
     def _tell_makers(self) -> None:
         """Say whose GPUs are there when NVML has none."""
@@ -158,7 +167,7 @@ class LiveSource:
             self._notes.lost_gpus.pop(DRIVER, None)
             self._notes.lost(DRIVER, said)
         elif "NVIDIA" in makers:
-            self._notes.say("An NVIDIA GPU is on the PCI bus, but its driver does not answer.")
+            self._say("An NVIDIA GPU is on the PCI bus, but its driver does not answer.")
 
 
 def check_times(duration_s: float, interval_s: float) -> None:

@@ -1,0 +1,100 @@
+"""Tell what a log is by its first lines, and read it with the reader of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Literal
+
+import msgspec
+
+from ai4infra.diagnosis.dmon import is_driver_message, read_dmon
+from ai4infra.diagnosis.iostat import read_iostat
+from ai4infra.diagnosis.samples import Host, Notes, Sample, decode_capture
+from ai4infra.diagnosis.sar import header_of, read_sar
+from ai4infra.diagnosis.smi_csv import is_header, read_smi_csv
+from ai4infra.diagnosis.sysstat_json import read_sysstat_json
+from ai4infra.errors import UsageError
+
+LogKind = Literal["capture", "dmon", "smi-csv", "iostat", "sar", "sysstat-json"]
+SNIFFED_LINES = 200
+Read = Callable[[Iterable[str], Notes], Iterator[Sample]]
+_READERS: dict[LogKind, Read] = {
+    "dmon": read_dmon,
+    "smi-csv": read_smi_csv,
+    "iostat": read_iostat,
+    "sar": read_sar,
+    "sysstat-json": read_sysstat_json,
+}
+
+
+class LogSource:
+    """A log or capture as a source of samples; ``name`` is what messages call it."""
+
+    def __init__(self, lines: Iterable[str], name: str) -> None:
+        self._lines = lines
+        self._name = name
+        self.notes = Notes()
+        self._host = Host()
+
+    @property
+    def host(self) -> Host:
+        """What the log says of the machine, complete once the samples have been read."""
+        if self._host.cpus or not (self.notes.cpus or self.notes.gpu_model):
+            return self._host
+        return Host(cpus=self.notes.cpus, gpu_model=self.notes.gpu_model)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the samples. Raises UsageError when the log is of no kind that is known."""
+        lines = iter(self._lines)
+        first = list(islice(lines, SNIFFED_LINES))
+        kind = kind_of(first)
+        if kind is None:
+            raise UsageError(
+                f"{self._name} is no log that can be read.",
+                hint="Known: nvidia-smi dmon, nvidia-smi --query-gpu with its header, iostat,"
+                " sar -u, -d or -n DEV, mpstat, their JSON, and captures of diagnose watch.",
+            )
+        everything = chain(first, lines)
+        if kind != "capture":
+            yield from _READERS[kind](everything, self.notes)
+            return
+        for line in decode_capture(everything, self.notes):
+            if isinstance(line, Host):
+                self._host = line
+            else:
+                yield line
+
+
+def kind_of(lines: Sequence[str]) -> LogKind | None:
+    """Return what kind of log begins with these lines; None when it is none that is known."""
+    start = next((line.lstrip(" \t\ufeff") for line in lines if line.strip()), "")
+    if start.startswith(("{", "[")):
+        return "capture" if '"captureVersion"' in start else "sysstat-json"
+    return next(filter(None, map(_kind_of_line, lines)), None)
+
+
+def _kind_of_line(line: str) -> LogKind | None:
+    fields = line.split()
+    if not fields:
+        return None
+    if fields[0].startswith("#"):
+        return "dmon" if "gpu" in line.casefold().replace("#", " ").split() else None
+    if is_header(line):
+        return "smi-csv"
+    if fields[0] in ("avg-cpu:", "Device", "Device:") or fields[-1] in ("Device", "Device:"):
+        return "iostat"
+    if is_driver_message(line):
+        return "dmon"
+    return "sar" if len(fields) > 2 and header_of(fields) else None
+
+
+def one_host(hosts: Iterable[Host]) -> Host:
+    """Return what several sources say of one machine: the first that knows a thing tells it."""
+    known = list(hosts)
+    default = Host()
+    told = {
+        name: next((value for host in known if (value := getattr(host, name))), None)
+        for name in default.__struct_fields__
+    }
+    return msgspec.structs.replace(default, **{k: v for k, v in told.items() if v is not None})
