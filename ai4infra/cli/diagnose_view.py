@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from ai4infra.diagnosis.samples import (
@@ -21,6 +20,7 @@ from ai4infra.diagnosis.samples import (
 )
 
 BAR = 20
+NAME, VALUE = 24, 24
 MOST_ROWS = 4
 """Of disks, interfaces and processes each: the busiest."""
 HEALTHY, LOW = 0.8, 0.1
@@ -54,53 +54,61 @@ def on_terminal() -> Iterator[View]:
         yield _Terminal(live)
 
 
-def picture(moment: Sequence[Sample], left_s: float) -> RenderableType:
-    """Return one moment as a table."""
-    table = Table.grid(padding=(0, 2))
+def picture(moment: Sequence[Sample], left_s: float) -> Text:
+    """Return one moment as text; one text costs a tenth of a table of cells."""
+    text = Text(no_wrap=True, overflow="crop")
     for sample in moment:
         if isinstance(sample, GpuSample):
-            table.add_row(*_gpu(sample))
+            _gpu(text, sample)
     disks = [s for s in moment if isinstance(s, DiskSample)]
     for disk in sorted(disks, key=lambda d: -(d.read_bytes_s or 0))[:MOST_ROWS]:
         wait = "" if disk.read_wait_s is None else f"{disk.read_wait_s * 1000:.1f} ms a read"
-        table.add_row(disk.device, "", f"{_rate(disk.read_bytes_s)} read", wait)
+        _line(text, disk.device, f"{_rate(disk.read_bytes_s)} read", wait)
     nets = [s for s in moment if isinstance(s, NetSample)]
     for net in sorted(nets, key=lambda n: -(n.received_bytes_s or 0))[:MOST_ROWS]:
-        table.add_row(net.interface, "", f"{_rate(net.received_bytes_s)} received", "")
+        _line(text, net.interface, f"{_rate(net.received_bytes_s)} received", "")
     for sample in moment:
         if isinstance(sample, CpuSample):
-            table.add_row(*_cpu(sample))
+            _cpu(text, sample)
     processes = [s for s in moment if isinstance(s, ProcessSample) and s.role != "trainer"]
     for process in sorted(processes, key=lambda p: -(p.io_wait or 0))[:MOST_ROWS]:
-        table.add_row(*_process(process))
-    table.add_row(Text(f"{left_s:.0f} s left; Ctrl-C ends it with the verdict so far", "dim"))
-    return table
+        _process(text, process)
+    left = f"{max(0.0, left_s):.0f} s left; Ctrl-C ends it with the verdict so far"
+    return text.append(left, "dim")
 
 
-def _gpu(sample: GpuSample) -> tuple[RenderableType, ...]:
+def _gpu(text: Text, sample: GpuSample) -> None:
     power = "" if sample.power_w is None else f"{sample.power_w:.0f} W"
     memory = "" if sample.memory_activity is None else f"memory {_percent(sample.memory_activity)}"
-    name = f"GPU {sample.gpu}"
+    text.append(f"GPU {sample.gpu}".ljust(NAME))
     if sample.utilization is None:
-        return name, Text("MIG" if sample.mig else "?", "dim"), memory, power
-    return name, _bar(sample.utilization), f"{_percent(sample.utilization)}  {memory}", power
+        _rest(text, "MIG" if sample.mig else "?", power)
+        return
+    filled = round(min(1.0, sample.utilization) * BAR)
+    healthy, low = sample.utilization >= HEALTHY, sample.utilization < LOW
+    text.append("█" * filled, "green" if healthy else "red" if low else "yellow")
+    text.append("·" * (BAR - filled) + " ", "dim")
+    _rest(text, f"{_percent(sample.utilization)}  {memory}", power)
 
 
-def _bar(share: float) -> Text:
-    filled = round(min(1.0, share) * BAR)
-    style = "green" if share >= HEALTHY else "red" if share < LOW else "yellow"
-    return Text("█" * filled, style).append("·" * (BAR - filled), "dim")
-
-
-def _cpu(sample: CpuSample) -> tuple[RenderableType, ...]:
+def _cpu(text: Text, sample: CpuSample) -> None:
     busy = (sample.user or 0) + (sample.system or 0)
     wait = "" if sample.iowait is None else f"{_percent(sample.iowait)} waiting"
-    return "CPUs", "", f"{_percent(busy)} busy", wait
+    _line(text, "CPUs", f"{_percent(busy)} busy", wait)
 
 
-def _process(sample: ProcessSample) -> tuple[RenderableType, ...]:
+def _process(text: Text, sample: ProcessSample) -> None:
     wait = "" if sample.io_wait is None else f"{_percent(sample.io_wait)} waiting for data"
-    return f"{sample.name} {sample.pid}", "", f"{_rate(sample.read_bytes_s)} read", wait
+    _line(text, f"{sample.name[:15]} {sample.pid}", f"{_rate(sample.read_bytes_s)} read", wait)
+
+
+def _line(text: Text, name: str, value: str, more: str) -> None:
+    text.append(name[: NAME - 1].ljust(NAME))
+    _rest(text, value, more)
+
+
+def _rest(text: Text, value: str, more: str) -> None:
+    text.append(f"{value:<{VALUE}}{more}\n")
 
 
 def _percent(share: float) -> str:

@@ -5,7 +5,6 @@ Source: https://learn.microsoft.com/azure/virtual-machines/instance-metadata-ser
 
 from __future__ import annotations
 
-import http.client
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +38,30 @@ def this_vm(
     try:
         if tag_file.read_text("utf-8", "replace").strip() != ASSET_TAG:
             return None
+    except OSError:
+        return None
+    return _asked(host, timeout_s)
+
+
+def _asked(host: str, timeout_s: float) -> Instance | None:
+    from http.client import HTTPException
+
+    try:
         return parse_instance(_ask(host, timeout_s))
-    except (OSError, http.client.HTTPException, msgspec.DecodeError):
+    except (OSError, HTTPException, msgspec.DecodeError):
         return None
 
 
 def _ask(host: str, timeout_s: float) -> bytes:
+    # Imported here, where there is somebody to ask: it takes longer than all the rest.
+    from http.client import OK, HTTPConnection
+
     # No proxy is asked: the address means the host of this VM.
-    connection = http.client.HTTPConnection(host, timeout=timeout_s)
+    connection = HTTPConnection(host, timeout=timeout_s)
     try:
         connection.request("GET", _PATH, headers={"Metadata": "true"})
         answer = connection.getresponse()
-        return answer.read() if answer.status == http.client.OK else b"{}"
+        return answer.read() if answer.status == OK else b"{}"
     finally:
         connection.close()
 

@@ -122,7 +122,7 @@ def _machine(report: Report) -> Iterator[tuple[str, str]]:
         ("Size", host.size),
         ("GPUs", " x ".join(str(part) for part in (count, host.gpu_model) if part) or None),
         ("CPUs", None if host.cpus is None else str(host.cpus)),
-        ("Begin", host.started),
+        ("Begin", host.started.replace("T", " ") if host.started else None),
         ("Time", _seconds(drawn.bins * drawn.bin_s) if drawn.clocked else None),
         ("Interval", None if host.interval_s is None else _seconds(host.interval_s)),
         *(("Path", f"{mount.path} ({mount.mount_kind})") for mount in host.mounts),
@@ -494,8 +494,8 @@ thead th{color:var(--soft);font-size:12.5px}
 th:first-child,th:last-child,td:last-child{text-align:left}
 th:last-child,td:last-child{padding-left:18px}tr.bad td:last-child{color:var(--bad);font-weight:600}
 tr.warn td:last-child{color:var(--warn);font-weight:600}tr.good td:last-child{color:var(--good)}
-.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(260px,1fr));gap:4px 28px;margin:0}
-.facts div{display:flex;gap:10px}.facts dt{color:var(--soft);min-width:92px}
+.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:4px 28px;margin:0}
+.facts div{display:flex;gap:10px}.facts dt{color:var(--soft);min-width:68px}
 .facts dd{margin:0;overflow-wrap:anywhere}
 footer{margin-top:22px}
 @media (max-width:640px){section{padding:20px 16px}h1{font-size:22px}
