@@ -20,7 +20,7 @@ from ai4infra.cli.options import (
     filled,
 )
 from ai4infra.cli.output import Output
-from ai4infra.errors import EXIT_NO
+from ai4infra.errors import EXIT_NO, UsageError
 
 if TYPE_CHECKING:
     from ai4infra.diagnosis.logs import LogSource
@@ -93,15 +93,14 @@ def replay(options: Options, **given: Any) -> None:
     paths = [*given["captures"], *(p for name in _LOGS for p in given[f"{name}_logs"])]
     _check(paths)
     size = known_size(given["size"])
-    collector, question, sources = _collect(paths, size, given["price"], given["currency"].upper())
+    collector, question = _collect(paths, size, given["price"], given["currency"].upper())
     found = judged(collector, question)
-    remarks = tuple(_remarks(paths, sources))
     if given["report"]:
         from ai4infra.cli.diagnose_report import write_report
 
-        write_report(given["report"], found, collector, question.host, remarks)
+        write_report(given["report"], found, collector, question.host)
     out.result(diagnosis_page(found, size))
-    for warning in (*found.warnings, *remarks):
+    for warning in found.warnings:
         out.warn(warning)
     if found.verdict.starving:
         raise click.exceptions.Exit(EXIT_NO)
@@ -123,7 +122,6 @@ def _check(paths: Sequence[str]) -> None:
 
 def known_size(name: str | None) -> GpuFacts | None:
     """Return what is known of a VM size; raises UsageError for one that nobody knows."""
-    from ai4infra.errors import UsageError
     from ai4infra.gpus import all_sizes, facts
     from ai4infra.ids import close_names
 
@@ -139,7 +137,7 @@ def known_size(name: str | None) -> GpuFacts | None:
 
 def _collect(
     paths: Sequence[str], size: GpuFacts | None, price: float | None, currency: str
-) -> tuple[Collector, Question, list[LogSource]]:
+) -> tuple[Collector, Question]:
     from ai4infra.diagnosis.files import opened
     from ai4infra.diagnosis.series import Collector
 
@@ -148,11 +146,18 @@ def _collect(
         sources = [stack.enter_context(opened(path)) for path in paths]
         for source in sources:
             collector.extend(source.samples())
-    return collector, _question(sources, size, price, currency), sources
+    remarks = tuple(_remarks(paths, sources))
+    if all(source.notes.empty and not source.notes.lost_gpus for source in sources):
+        raise UsageError(f"There is no sample in {', '.join(paths)}.", hint=next(iter(remarks)))
+    return collector, _question(sources, size, price, currency, remarks)
 
 
 def _question(
-    sources: Sequence[LogSource], size: GpuFacts | None, price: float | None, currency: str
+    sources: Sequence[LogSource],
+    size: GpuFacts | None,
+    price: float | None,
+    currency: str,
+    remarks: tuple[str, ...],
 ) -> Question:
     from ai4infra.diagnosis.logs import one_host
     from ai4infra.diagnosis.verdict import Question
@@ -164,6 +169,7 @@ def _question(
         size=size or (facts(host.size) if host.size else None),
         price_per_hour=price,
         currency=currency,
+        remarks=remarks,
     )
 
 

@@ -11,16 +11,12 @@ from ai4infra import __version__
 from ai4infra.errors import Ai4infraError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ai4infra.diagnosis.samples import Host
     from ai4infra.diagnosis.series import Collector
     from ai4infra.diagnosis.verdict import Diagnosis
 
 
-def write_report(
-    path: str, found: Diagnosis, collected: Collector, host: Host, remarks: Sequence[str]
-) -> None:
+def write_report(path: str, found: Diagnosis, collected: Collector, host: Host) -> None:
     """Write the report over whatever was there; raises Ai4infraError when that fails."""
     from ai4infra.diagnosis.report import Report, html
     from ai4infra.diagnosis.timeline import draw
@@ -32,7 +28,6 @@ def write_report(
             diagnosis=found,
             drawn=draw(collected),
             host=host,
-            notes=tuple(remarks),
             made=f"ai4infra {__version__}, {now}",
         )
     )

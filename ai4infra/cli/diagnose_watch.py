@@ -92,15 +92,15 @@ def _judge(collected: Collector, source: LiveSource, out: Output, given: dict[st
         size=size,
         price_per_hour=given["price"],
         currency=given["currency"].upper(),
+        remarks=tuple(source.remarks()),
     )
     found = diagnose(collected, question)
-    remarks = tuple(source.remarks())
     if given["report"]:
         from ai4infra.cli.diagnose_report import write_report
 
-        write_report(given["report"], found, collected, source.host, remarks)
+        write_report(given["report"], found, collected, source.host)
     out.result(diagnosis_page(found, size))
-    for warning in (*found.warnings, *remarks):
+    for warning in found.warnings:
         out.warn(warning)
     return found.verdict.starving
 

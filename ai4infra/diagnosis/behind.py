@@ -161,18 +161,18 @@ def kind_of(mount: Mount, here: Surroundings) -> Kind:
     if mount.fstype in _FSTYPES:
         return _FSTYPES[mount.fstype]
     found = here.layout()
-    role = found.role_of(mount)
-    if role is None and mount.path == "/" and not found.container:
+    disk = disk_of(mount, found)
+    if disk is None and mount.path == "/" and not found.container:
         return "OS disk"
-    return _ROLES.get(role or "other", "other")
+    return _ROLES.get(disk.role, "other") if disk else "other"
 
 
 def disk_of(mount: Mount, found: Layout) -> Disk | None:
     """Return the whole disk that something is mounted from."""
-    return next(
-        (d for d in found.disks if mount.device in (d.path, *d.holds) or mount.path in d.mounts),
-        None,
-    )
+    by_device = [d for d in found.disks if mount.device in (d.path, *d.holds)]
+    # The kernel may call the root's device /dev/root, which no disk is called.
+    by_path = [d for d in found.disks if mount.path in d.mounts]
+    return next(iter(by_device or by_path), None)
 
 
 def sku_of(disk: Disk | None, here: Surroundings) -> str | None:

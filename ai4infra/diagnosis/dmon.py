@@ -37,7 +37,7 @@ class _Layout(NamedTuple):
 
 def read_dmon(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
     """Yield the samples of a dmon log, line by line; what is no row is counted or understood."""
-    percent, plain, mib = Memo(0.01, most=1.0), Memo(1.0), Memo(MIB)
+    percent, plain, mib = Memo(1.0, most=1.0, divisor=100), Memo(1.0), Memo(MIB)
     clock = Clock()
     layout: _Layout | None = None
     width = date = time = gpu_at = sm = mem = pwr = fb = pclk = rxpci = -1

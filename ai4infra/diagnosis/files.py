@@ -6,7 +6,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -26,10 +26,11 @@ def opened(path: str | Path) -> Iterator[LogSource]:
     NotFoundError or UsageError where there is nothing to read.
     """
     if str(path) == STDIN:
-        yield LogSource(_lines(sys.stdin.buffer), "The standard input")
+        with _text(sys.stdin.buffer) as text:
+            yield LogSource(_until_broken(text), "The standard input")
         return
-    with _open(Path(path)) as file:
-        yield LogSource(_lines(file), str(path))
+    with _open(Path(path)) as file, _text(file) as text:
+        yield LogSource(_until_broken(text), str(path))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -41,13 +42,16 @@ def _open(path: Path) -> BinaryIO:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _lines(file: BinaryIO) -> Iterator[str]:
-    buffered = io.BufferedReader(cast("io.RawIOBase", file))
+def _text(file: BinaryIO) -> io.TextIOWrapper:
+    buffered = cast("io.BufferedReader", file)
     packed = buffered.peek(2)[:2] == _GZIP
     raw = cast("BinaryIO", gzip.GzipFile(fileobj=buffered)) if packed else buffered
-    text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace")
+    return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace")
+
+
+def _until_broken(lines: Iterable[str]) -> Iterator[str]:
     try:
-        yield from text
+        yield from lines
     except (EOFError, zlib.error, gzip.BadGzipFile):
         # The writer was killed: what came before is whole, and the readers say where it ends.
         return

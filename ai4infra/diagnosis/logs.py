@@ -56,10 +56,13 @@ class LogSource:
                 " sar -u, -d or -n DEV, mpstat, their JSON, and captures of diagnose watch.",
             )
         everything = chain(first, lines)
-        if kind != "capture":
-            yield from _READERS[kind](everything, self.notes)
-            return
-        for line in decode_capture(everything, self.notes):
+        read = self._capture if kind == "capture" else _READERS[kind]
+        for sample in read(everything, self.notes):
+            self.notes.empty = False
+            yield sample
+
+    def _capture(self, lines: Iterable[str], notes: Notes) -> Iterator[Sample]:
+        for line in decode_capture(lines, notes):
             if isinstance(line, Host):
                 self._host = line
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Literal, NamedTuple
 
 from ai4infra.diagnosis.rules import Limits
@@ -35,6 +36,11 @@ class Part(NamedTuple):
         """Return the mean of the levels."""
         return sum(level.utilization for level in self.levels) / len(self.levels)
 
+    @property
+    def usual(self) -> float:
+        """Return the median of the levels."""
+        return median(level.utilization for level in self.levels)
+
 
 def split(levels: Sequence[Level], limits: Limits) -> list[Part]:
     """Return the parts of a capture; the last one that is not idle is what is judged."""
@@ -52,10 +58,11 @@ def _steps(levels: Sequence[Level], limits: Limits) -> list[Part]:
     before, after = Part("steady", levels[:at]), Part("steady", levels[at:])
     if min(at, len(levels) - at) < max(_FEWEST, limits.phase_share * len(levels)):
         return [Part("steady", levels)]
-    step = after.utilization - before.utilization
-    if step >= limits.phase_step:
+    # Regular pauses move the mean of a part, not what is usual in it.
+    steps = (after.utilization - before.utilization, after.usual - before.usual)
+    if min(steps) >= limits.phase_step:
         return [before._replace(kind="cold-start"), after]
-    if step <= -limits.phase_step and before.utilization >= limits.gpu_busy:
+    if max(steps) <= -limits.phase_step and before.utilization >= limits.gpu_busy:
         return [before, after._replace(kind="degraded")]
     return [Part("steady", levels)]
 

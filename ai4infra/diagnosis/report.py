@@ -36,8 +36,6 @@ class Report(Record, frozen=True, kw_only=True):
     diagnosis: Diagnosis
     drawn: Drawn
     host: Host
-    notes: tuple[str, ...] = ()
-    """What was odd while sampling or reading."""
     made: str = ""
     """By what, and when."""
 
@@ -107,7 +105,7 @@ def _second(report: Report) -> str:
         _fixes(found.fixes),
         _list("What it rests on", [e.text for e in found.evidence]),
         _list("What is missing", found.missing),
-        _list("Good to know", [*found.warnings, *report.notes]),
+        _list("Good to know", found.warnings),
         _gpu_table(found.gpus),
         _facts(tuple(_machine(report))),
         f"<footer>{escape(report.made)}</footer>\n" if report.made else "",

@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 
-from ai4infra.model import Record
-
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
 
-class Limits(Record, frozen=True, kw_only=True, rename=None):
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of the verdict; each has its reason in the data."""
 
     gpu_busy: float
@@ -49,7 +47,7 @@ class Limits(Record, frozen=True, kw_only=True, rename=None):
     phase_share: float
 
 
-class FixRow(Record, frozen=True, kw_only=True, rename=None):
+class FixRow(msgspec.Struct, frozen=True, kw_only=True):
     """What helps against a cause, where all tags hold."""
 
     cause: str
@@ -59,7 +57,7 @@ class FixRow(Record, frozen=True, kw_only=True, rename=None):
     command: str | None = None
 
 
-class Rules(Record, frozen=True, kw_only=True):
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """All of the data."""
 
     limits: Limits

@@ -178,6 +178,8 @@ class Notes:
     """What a reader met beside samples; grows while the samples are read."""
 
     def __init__(self) -> None:
+        self.empty = True
+        """True while there was no sample."""
         self.skipped = 0
         """Lines that should have been samples and could not be read."""
         self.cut = False
@@ -199,6 +201,8 @@ class Notes:
         for gpu, said in self.lost_gpus.items():
             what = "The driver failed" if gpu == "driver" else f"GPU {gpu} is lost"
             yield f"{what}: {said}"
+        if self.empty:
+            yield "there is no sample in it."
         if self.since_boot == "kept":
             yield "its one report covers the time since boot: log with -y and an interval."
         if self.skipped:

@@ -13,7 +13,7 @@ from ai4infra.diagnosis.dmon import remark
 from ai4infra.diagnosis.samples import GpuSample, Notes
 from ai4infra.diagnosis.text import KIB, MIB, Clock, number, whole_lines
 
-_UNITS = {"%": 0.01, "MiB": MIB, "KiB": KIB, "GiB": MIB * 1024, "W": 1.0, "MHz": 1.0, "": 1.0}
+_UNITS = {"%": 1.0, "MiB": MIB, "KiB": KIB, "GiB": MIB * 1024, "W": 1.0, "MHz": 1.0, "": 1.0}
 _GPU_NAMES = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial")
 _UTILIZATION = "utilization.gpu"
 
@@ -89,7 +89,9 @@ def _value(cell: str, unit: str) -> float | None:
     text, _, own = cell.partition(" ")
     value = number(text)
     scale = _UNITS.get(own or unit)
-    return None if value is None or scale is None else value * scale
+    if value is None or scale is None:
+        return None
+    return value / 100 if (own or unit) == "%" else value * scale
 
 
 def _most_one(value: float | None) -> float | None:

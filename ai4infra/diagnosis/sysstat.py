@@ -125,7 +125,9 @@ def table_of(titles: tuple[str, ...], *, prefix: int = 0, named: bool = True) ->
 def pairs_of(kind: Kind, keys: Sequence[str]) -> tuple[Pair, ...]:
     """Return which of the columns are fields of a sample, and how they are scaled."""
     known = _COLUMNS[kind]
-    return tuple((known[key][0], at, known[key][1]) for at, key in enumerate(keys) if key in known)
+    # Where reads and writes are told apart, their common mean says no more.
+    told = [key for key in keys if key in known and not (key == "await" and "r_await" in keys)]
+    return tuple((known[key][0], keys.index(key), known[key][1]) for key in told)
 
 
 Make: TypeAlias = Callable[..., SysstatSample]

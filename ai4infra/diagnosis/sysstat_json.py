@@ -35,7 +35,7 @@ _REST = 1 << 20
 def read_sysstat_json(chunks: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
     """Yield the samples of a JSON report, given in lines or in pieces of any size."""
     reader = _Reader(notes)
-    rest = ""
+    rest, depth = "", 0
     for chunk in chunks:
         line = chunk.strip(" \t\r\n,")
         # Most lines are one whole object; a pattern is needed for the others.
@@ -48,6 +48,7 @@ def read_sysstat_json(chunks: Iterable[str], notes: Notes) -> Iterator[SysstatSa
             yield from reader.object(line)
             continue
         rest += chunk
+        depth += chunk.count("{") - chunk.count("}")
         if "}" not in chunk:
             rest = rest[-_REST:]
             continue
@@ -60,7 +61,7 @@ def read_sysstat_json(chunks: Iterable[str], notes: Notes) -> Iterator[SysstatSa
             yield from reader.object(match[0])
             end = match.end()
         rest = rest[end:][-_REST:]
-    notes.cut |= rest.count("{") > 0 or not rest.strip().endswith("}")
+    notes.cut |= depth != 0
     yield from reader.first.end()
 
 
@@ -189,7 +190,7 @@ def _disk(o: _Object, device: str, time_s: float | None) -> DiskSample:
         total_bytes_s=_scaled(o.all_kib, KIB) if o.all_kib is not None else _scaled(o.all_mib, MIB),
         read_wait_s=_scaled(o.r_await, _MILLI),
         write_wait_s=_scaled(o.w_await, _MILLI),
-        wait_s=_scaled(o.all_await, _MILLI),
+        wait_s=_scaled(o.all_await, _MILLI) if o.r_await is None else None,
         queue=o.old_queue if o.queue is None else o.queue,
         busy=None if util is None else min(util * _PERCENT, 1.0),
     )

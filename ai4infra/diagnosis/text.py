@@ -38,14 +38,15 @@ def number(text: str) -> float | None:
 class Memo(dict[str, "float | None"]):
     """Numbers of a column by their text, scaled: looking one up is faster than reading it."""
 
-    def __init__(self, scale: float, most: float = _HUGE) -> None:
+    def __init__(self, scale: float, most: float = _HUGE, *, divisor: float = 1.0) -> None:
         super().__init__()
         self._scale = scale
+        self._divisor = divisor
         self._most = most
 
     def __missing__(self, text: str) -> float | None:
         value = float(text) if text.isdecimal() and len(text) < 16 else number(text)
-        scaled = None if value is None else min(value * self._scale, self._most)
+        scaled = None if value is None else min(value * self._scale / self._divisor, self._most)
         if len(self) < _MEMO_ENTRIES:
             self[text] = scaled
         return scaled

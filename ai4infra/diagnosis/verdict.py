@@ -110,6 +110,8 @@ class Question(NamedTuple):
     size: GpuFacts | None = None
     price_per_hour: float | None = None
     currency: str | None = None
+    remarks: tuple[str, ...] = ()
+    """What the readers of the logs have to say; becomes part of the warnings."""
 
 
 class _Finding(NamedTuple):
@@ -627,6 +629,7 @@ class _Judge:
             yield from (MISSING[name] for name in self._open_sources())
 
     def _warnings(self) -> Iterator[str]:
+        yield from self.question.remarks
         size = self.question.size
         seen = {row.gpu.partition("/")[0] for row in self.gpus}
         if size and size.vendor == "AMD":
