@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from ai4infra.cli.complete import sizes
 from ai4infra.cli.options import (
     SETTINGS,
     Command,
+    F,
     Group,
     HintedUsage,
     Lazy,
@@ -49,7 +50,7 @@ def diagnose() -> None:
     """Tell whether the GPUs wait for data, for what, and what to change."""
 
 
-def _log(name: str, what: str) -> Any:
+def _log(name: str, what: str) -> Callable[[F], F]:
     return click.option(
         f"--{name}",
         f"{name}_logs",
