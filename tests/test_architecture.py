@@ -9,7 +9,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "ai4infra"
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
-READS_DATA = {"gpus", "classification", "limits", "roles"}
+READS_DATA = {"gpus", "classification", "limits", "roles", "mounts"}
 PURE = {
     *READS_DATA,
     *("errors", "model", "ids", "storage_names", "sizing", "recon", "needs", "plan", "render"),

@@ -26,6 +26,7 @@ COMMANDS = {
     "storage": Lazy("ai4infra.cli.storage:storage", "Make, audit and size storage accounts."),
     "rbac": Lazy("ai4infra.cli.rbac:rbac", "Give roles, list and remove them, wait for them."),
     "diagnose": Lazy("ai4infra.cli.diagnose:diagnose", "Tell why the GPUs wait."),
+    "mount": Lazy("ai4infra.cli.mount:mount", "Make, check and run BlobFuse2 mounts."),
     "sandbox": Lazy("ai4infra.cli.sandbox:sandbox", "Serve and reset the local Azure."),
     "completion": Lazy(
         "ai4infra.cli.completion:completion", "Print the shell's completion script."

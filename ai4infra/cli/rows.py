@@ -100,3 +100,18 @@ class AssignmentRow(Record, frozen=True):
             condition=assignment.condition,
             id=assignment.id,
         )
+
+
+class MountRow(Record, frozen=True):
+    """One mount of BlobFuse2 on this machine; None means unknown."""
+
+    path: str
+    account: str | None
+    container: str | None
+    cache: str | None
+    cache_path: str | None
+    read_only: bool
+    pid: int | None
+    config_file: str | None
+    preload_percent: float | None
+    preload_failed: int | None

@@ -466,7 +466,7 @@ def _storage(wanted: Wanted) -> Iterator[Line]:
     rows = {
         "type": (
             kind[0],
-            f"the account {kind[1]} namespace; private endpoints are for {_ends(wanted)}",
+            f"the account {kind[1]} namespace{_ends(wanted)}",
         ),
         "account-name": (quoted(wanted.account), "the account"),
         "container": (quoted(wanted.container), "the container"),
@@ -485,7 +485,7 @@ def _storage(wanted: Wanted) -> Iterator[Line]:
 
 
 def _ends(wanted: Wanted) -> str:
-    return "blob and dfs, both" if wanted.hns else "blob"
+    return "; private endpoints have to be for blob and for dfs" if wanted.hns else ""
 
 
 def _notes(wanted: Wanted, mode: Cache, room: _Room | None) -> Iterator[str]:
@@ -509,6 +509,17 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+_SECTIONS = {
+    "logging": "where trouble is told",
+    "libfuse": "what the kernel remembers",
+    "file_cache": "whole files on a local disk",
+    "block_cache": "blocks of files in memory",
+    "xload": "everything, downloaded at the mount",
+    "attr_cache": "what BlobFuse2 remembers of names, sizes and dates",
+    "azstorage": "what is mounted, and who asks for it",
+}
+
+
 def _text(config: Config) -> Iterator[str]:
     source = reference().reference
     yield f"# {config.mode}: {config.reason}."
@@ -518,7 +529,7 @@ def _text(config: Config) -> Iterator[str]:
         if line.section != section:
             section = line.section
             yield ""
-            yield f"{section}:"
+            yield f"{section}:  # {_SECTIONS[section]}"
         indent = "  " if section else ""
         yield f"{indent}# {line.why}"
         yield f"{indent}{line.key}: {line.value}"

@@ -18,6 +18,7 @@ from ai4infra.mounts.live import Mount, mount_of
 
 Role = Literal["os disk", "temp disk", "local nvme", "remote nvme", "data disk", "other"]
 State = Literal["raw", "formatted", "in use"]
+PlanState = Literal["make", "mount", "done", "no"]
 
 GIBYTE = 2**30
 LABEL = "ai4infra"
@@ -102,6 +103,8 @@ class Command(Record, frozen=True):
 class DiskPlan(Record, frozen=True):
     """How the local NVMe becomes one filesystem; without commands there is nothing to do."""
 
+    state: PlanState
+    """``make``, ``mount`` again, ``done`` already, or ``no`` where it cannot be done."""
     commands: tuple[Command, ...]
     devices: tuple[str, ...]
     """The disks whose content is replaced."""
@@ -313,18 +316,24 @@ def _place(path: str, mounts: Sequence[Mount], known: Layout) -> Place:
         mounted=here,
         device=mount.device if mount else None,
         role=role,
-        note=_place_note(path, role, here=here),
+        note=_place_note(mount, role, here=here),
     )
 
 
-def _place_note(path: str, role: Role | None, *, here: bool) -> str:
-    if not here:
-        return "nothing is mounted here: what is written goes to the OS disk or its parent"
-    if role == "temp disk":
-        return "the SCSI temp disk, not NVMe"
-    return {"local nvme": "local NVMe", "os disk": "the OS disk"}.get(
-        role or "", "a disk that stays" if role in ("data disk", "remote nvme") else "unknown"
-    )
+_KINDS: dict[Role | None, str] = {
+    "os disk": "the OS disk",
+    "temp disk": "the SCSI temp disk, not NVMe",
+    "local nvme": "local NVMe",
+    "remote nvme": "a remote disk, which stays",
+    "data disk": "a data disk, which stays",
+}
+
+
+def _place_note(mount: Mount | None, role: Role | None, *, here: bool) -> str:
+    kind = _KINDS.get(role, "no disk that is recognized")
+    if here or mount is None:
+        return kind
+    return f"nothing is mounted here: it is a folder of {mount.path}, {kind}"
 
 
 # --- the plan
@@ -346,7 +355,7 @@ def plan_nvme(
     if any(disk.state == "in use" for disk in local):
         used = next(disk for disk in local if disk.state == "in use")
         where = ", ".join(used.mounts) or "swap"
-        return _nothing(target, f"The local NVMe is in use: {used.path} at {where}.")
+        return _nothing(target, f"The local NVMe is in use: {used.path} at {where}.", "done")
     again = _ours(local, devices)
     if again:
         return _mount_again(again, target)
@@ -357,8 +366,8 @@ def plan_nvme(
     return _fresh([disk.path for disk in local], _free_md(devices), target)
 
 
-def _nothing(target: str, reason: str) -> DiskPlan:
-    return DiskPlan(commands=(), devices=(), target=target, reason=reason)
+def _nothing(target: str, reason: str, state: PlanState = "no") -> DiskPlan:
+    return DiskPlan(state=state, commands=(), devices=(), target=target, reason=reason)
 
 
 def _ours(local: Sequence[Disk], devices: Sequence[Device]) -> str | None:
@@ -373,6 +382,7 @@ def _ours(local: Sequence[Disk], devices: Sequence[Device]) -> str | None:
 
 def _mount_again(device: str, target: str) -> DiskPlan:
     return DiskPlan(
+        state="mount",
         commands=_mounting(device, target),
         devices=(),
         target=target,
@@ -392,6 +402,7 @@ def _fresh(paths: Sequence[str], md: str, target: str) -> DiskPlan:
         why="xfs, without force: it refuses a device that holds something",
     )
     return DiskPlan(
+        state="make",
         commands=(*commands, make, *_mounting(device, target)),
         devices=tuple(paths),
         target=target,

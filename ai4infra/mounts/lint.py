@@ -23,6 +23,7 @@ from ai4infra.mounts.config import (
     caches_overlap,
 )
 from ai4infra.mounts.host import Host, Space
+from ai4infra.mounts.live import Mount, Running
 from ai4infra.mounts.reference import CACHES, Key, reference, version_key
 
 Severity = Literal["error", "warning"]
@@ -71,7 +72,8 @@ class Setting(Record, frozen=True):
     section: str
     key: str
     value: Any
-    line: int
+    line: int | None
+    """None where a flag of the command line says it."""
 
     @property
     def name(self) -> str:
@@ -809,8 +811,69 @@ def _shared_memory(documents: Sequence[Document], context: Context) -> Iterator[
         yield _finding(last, "memory-too-large", message, "Take less for each.", at=at)
 
 
+# --- live mounts
+
+
+def lint_mounted(
+    mounts: Sequence[Mount],
+    running: Sequence[Running],
+    documents: Mapping[str, Document],
+    context: Context | None = None,
+) -> tuple[Finding, ...]:
+    """Return what is wrong with the mounts of a machine as they run.
+
+    ``documents`` are their configurations by file, as far as they could be read; what flags set
+    over them counts.
+    """
+    found: list[Finding] = []
+    read: list[Document] = []
+    for mount in mounts:
+        mounter = next((each for each in running if each.mount_path == mount.path), None)
+        document = documents.get(mounter.config_file or "") if mounter else None
+        if mounter is None:
+            found.append(_live(mount, "no-mounter", *_NO_MOUNTER))
+        elif document is None:
+            found.append(_live(mount, "config-unread", *_UNREAD))
+        else:
+            read.append(with_settings(document, mounter.settings))
+    return (*found, *_overlapping(mounts), *lint_all(read, context))
+
+
+_NO_MOUNTER = (
+    "No blobfuse2 process that can be seen serves this mount.",
+    "`ai4infra mount down` takes it away; as root, processes of others are seen too.",
+)
+_UNREAD = (
+    "The configuration of this mount cannot be read.",
+    "Run it as the user who mounted, or as root.",
+)
+
+
+def _live(mount: Mount, rule: str, message: str, fix: str) -> Finding:
+    return Finding(
+        file=mount.path,
+        line=None,
+        severity="warning",
+        rule=rule,
+        key=None,
+        message=message,
+        fix=fix,
+    )
+
+
+def _overlapping(mounts: Sequence[Mount]) -> Iterator[Finding]:
+    for n, mount in enumerate(mounts):
+        for other in mounts[:n]:
+            if caches_overlap(mount.path, other.path):
+                message = f"It overlaps the mount {other.path}, which BlobFuse2 does not support."
+                fix = "Mount them beside each other."
+                yield _live(mount, "mounts-overlap", message, fix)
+
+
 def with_settings(document: Document, settings: Mapping[str, str]) -> Document:
     """Return a configuration with what the flags of a command line set over it."""
+    if not settings:
+        return document
     added = [_flag_setting(name, value) for name, value in settings.items()]
     return Document(
         file=document.file,
@@ -822,7 +885,7 @@ def with_settings(document: Document, settings: Mapping[str, str]) -> Document:
 
 def _flag_setting(name: str, value: str) -> Setting:
     section, _, key = name.rpartition(".")
-    return Setting(section=section, key=key, value=value, line=0)
+    return Setting(section=section, key=key, value=value, line=None)
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:

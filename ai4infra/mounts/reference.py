@@ -76,6 +76,13 @@ class Old(Row, frozen=True):
     instead: str
 
 
+class Failure(Row, frozen=True):
+    """Something that BlobFuse2 says when it does not mount, and what to do about it."""
+
+    says: str
+    hint: str
+
+
 class Flag(Row, frozen=True):
     """A flag of ``blobfuse2 mount``."""
 
@@ -94,6 +101,7 @@ class Reference(Row, frozen=True):
     keys: dict[str, dict[str, Key]]
     """Section to its keys."""
     old: tuple[Old, ...]
+    failure: tuple[Failure, ...]
     flags: dict[str, Flag]
 
     def key(self, section: str, name: str) -> Key | None:
@@ -104,6 +112,11 @@ class Reference(Row, frozen=True):
         """Return what an old key is called now; None when it isn't an old one."""
         wanted = f"{section}.{name}" if section else name
         return next((old.instead for old in self.old if old.key == wanted), None)
+
+    def advice(self, message: str) -> str | None:
+        """Return what to do about a failure; None when its message is not known."""
+        told = message.casefold()
+        return next((f.hint for f in self.failure if f.says.casefold() in told), None)
 
     def sections_with(self, name: str) -> list[str]:
         """Return the sections that have a key of this name."""

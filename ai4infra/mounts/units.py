@@ -11,7 +11,13 @@ _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 def unit(
-    *, mount_path: str, config_file: str, cache_mount: str | None, program: str, title: str
+    *,
+    mount_path: str,
+    config_file: str,
+    cache_path: str | None,
+    cache_mount: str | None,
+    program: str,
+    title: str,
 ) -> str:
     """Return a systemd service that mounts at the start, after the network and the cache's disk.
 
@@ -28,7 +34,7 @@ After=network-online.target
 [Service]
 # The first process ends when the mount is there: what comes after this unit can read.
 Type=forking
-ExecStartPre=/bin/mkdir -p {_word(place)}
+{_folders(place, cache_path)}
 ExecStart={_word(program)} mount {_word(place)} --config-file={_word(config)} --wait-for-mount=60s
 ExecStop={_word(program)} unmount {_word(place)}
 # A crash leaves a dead mount point; "-" means that a failure here is no failure.
@@ -42,6 +48,11 @@ LimitNOFILE=1048576
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def _folders(place: str, cache_path: str | None) -> str:
+    words = [_word(path) for path in (place, cache_path) if path]
+    return f"ExecStartPre=/bin/mkdir -p {' '.join(words)}"
 
 
 def _cache(cache_mount: str | None) -> str:

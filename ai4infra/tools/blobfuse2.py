@@ -6,7 +6,8 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -24,13 +25,16 @@ UNMOUNT_SECONDS = 600.0
 """What was written is uploaded at the unmount."""
 READABLE_SECONDS = 60.0
 POLL_SECONDS = 1.0
+PROC = Path("/proc")
+"""The kernel's list of mounts and processes."""
 
 _VERSION = re.compile(r"(\d+\.\d+\.\d+(?:~[\w.]+)?)")
-_PROC = Path("/proc")
 _INSTALL = (
     "It comes from https://packages.microsoft.com; as in"
     " https://learn.microsoft.com/azure/storage/blobs/blobfuse2-install."
 )
+
+_LOOK = "`ai4infra mount check` looks at the configuration; its log has more."
 
 Sleep = Callable[[float], None]
 
@@ -89,22 +93,22 @@ def mounts() -> tuple[Mount, ...]:
 
 def _all_mounts() -> tuple[Mount, ...]:
     try:
-        return parse_mounts((_PROC / "mounts").read_text("utf-8", "replace"))
+        return parse_mounts((PROC / "mounts").read_text("utf-8", "replace"))
     except OSError as error:
         raise NotFoundError(
-            f"{_PROC / 'mounts'} cannot be read: {error.strerror}.",
+            f"{PROC / 'mounts'} cannot be read: {error.strerror}.",
             hint="Mounts are looked at on the Linux VM itself.",
         ) from error
 
 
 def running() -> tuple[Running, ...]:
     """Return the running mounters, by their command lines; those of others may be hidden."""
-    found = (_running(int(entry.name)) for entry in _PROC.iterdir() if entry.name.isdigit())
+    found = (_running(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
     return tuple(sorted((each for each in found if each), key=lambda each: each.pid))
 
 
 def _running(pid: int) -> Running | None:
-    folder = _PROC / str(pid)
+    folder = PROC / str(pid)
     try:
         words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
@@ -116,8 +120,25 @@ def _running(pid: int) -> Running | None:
     return parse_command(pid, words[:-1], None if cwd == "/" else cwd)
 
 
-def mount(program: Program, mount_path: Path, config: Path, *, env: Mapping[str, str]) -> Ran:
+def working_folder(mounter: Running, configured: str = "") -> Path | None:
+    """Return the folder where a mounter writes its progress; None where it cannot be told."""
+    given = mounter.settings.get("default-working-dir") or configured
+    if given:
+        return Path(given)
+    try:
+        environ = (PROC / str(mounter.pid) / "environ").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return None
+    homes = [word[5:] for word in environ.split("\0") if word.startswith("HOME=")]
+    return Path(homes[0]) / ".blobfuse2" if homes else None
+
+
+def mount(
+    program: Program, mount_path: Path, config: Path, *, mask: Callable[[str], str] = str
+) -> Ran:
     """Mount; BlobFuse2 goes to the background once it is there.
+
+    ``mask`` takes out of BlobFuse2's words what nobody may see.
 
     Raises ConflictError where something is mounted already, Ai4infraError with BlobFuse2's own
     words when it does not mount.
@@ -130,11 +151,11 @@ def mount(program: Program, mount_path: Path, config: Path, *, env: Mapping[str,
             f"{place} is a mount of {what} already.", hint=f"`ai4infra mount down {place}` ends it."
         )
     argv = (program.path, "mount", place, f"--config-file={config}", "--wait-for-mount=60s")
-    done = run(argv, timeout_seconds=MOUNT_SECONDS, env=env)
+    done = run(argv, timeout_seconds=MOUNT_SECONDS)
     if done.code:
         raise Ai4infraError(
-            f"BlobFuse2 does not mount {place}: {done.said or f'exit code {done.code}'}.",
-            hint="`ai4infra mount check` looks at the configuration; the log has more.",
+            f"BlobFuse2 does not mount {place}: {mask(done.said) or f'exit code {done.code}'}.",
+            hint=reference().advice(done.said + done.stdout) or _LOOK,
         )
     return done
 
@@ -174,11 +195,6 @@ def _is_mounted(path: str) -> bool:
     return there is not None and there.path == path
 
 
-def progress_files(folder: Path) -> tuple[Path, ...]:
-    """Return the progress files of preloads in a working folder."""
-    return tuple(sorted(folder.glob("xload_stats_*.json")))
-
-
 def progress_of(pid: int, folder: Path) -> Progress | None:
     """Return the last sample of one mounter's preload; None where there is none yet."""
     try:
@@ -192,7 +208,7 @@ def last_sample(text: str) -> Progress | None:
 
     The file is a JSON array that is written over at its end, so it may be read half written.
     """
-    for candidate in _whole(text):
+    for candidate in islice(_whole(text), 3):
         with contextlib.suppress(msgspec.DecodeError):
             samples = msgspec.json.decode(candidate, type=list[Progress])
             if samples:
@@ -215,7 +231,7 @@ def follow_preload(
     *,
     alive: Callable[[], bool],
     sleep: Sleep = time.sleep,
-) -> Progress | None:
+) -> Progress:
     """Follow a preload to its end, and return the last sample.
 
     A total that is all done may still grow while the listing goes on, so that it has to be told

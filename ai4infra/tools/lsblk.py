@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 
 import msgspec
@@ -47,6 +48,12 @@ class Machine(Record, frozen=True):
             mounts=self.mounts,
             spaces=spaces(self.mounts, found, self.sizes),
         )
+
+
+def example_machine() -> Machine:
+    """Return the sandbox's machine: a Standard_ND96isr_H100_v5 as it comes."""
+    with resources.as_file(resources.files("ai4infra.data") / "machine") as folder:
+        return read_machine(folder)
 
 
 class _Extra(msgspec.Struct, frozen=True):
@@ -190,8 +197,14 @@ def signatures(paths: Sequence[str]) -> dict[str, str]:
 def apply(plan: DiskPlan, *, on_step: Callable[[Command], None] = lambda step: None) -> None:
     """Carry out a plan, after another look at its disks; stops at the first command that fails.
 
-    Raises NotFoundError when a program is missing, before anything is done.
+    Raises Ai4infraError without root, NotFoundError when a program is missing, both before
+    anything is done.
     """
+    if os.geteuid() != 0:
+        raise Ai4infraError(
+            "It takes root to make and mount filesystems.",
+            hint="Run it with sudo, or run the commands that `ai4infra mount disks` prints.",
+        )
     programs = _programs(plan)
     check_again(plan)
     for step in plan.commands:

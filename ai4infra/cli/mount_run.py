@@ -1,0 +1,265 @@
+"""``ai4infra mount up|down|status``: runs BlobFuse2, after a check of what it would do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ai4infra.cli.mount import begun, read_document, refuse_sandbox, this_machine_or_none
+from ai4infra.cli.options import SETTINGS, Command, Options, common, switch
+from ai4infra.cli.output import Output, quiet_interrupt
+
+if TYPE_CHECKING:
+    from ai4infra.cli.rows import MountRow
+    from ai4infra.mounts.lint import Document, Finding
+    from ai4infra.mounts.live import Mount, Running
+    from ai4infra.render import Page
+    from ai4infra.tools.blobfuse2 import Progress
+
+UP_EXAMPLES = """
+ai4infra mount up /data/train -f train.yaml
+ai4infra mount up /data/train -f train.yaml --no-wait
+"""
+
+
+# --- up
+
+
+@click.command("up", cls=Command, context_settings=SETTINGS, epilog=UP_EXAMPLES)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "-f",
+    "--file",
+    "config",
+    required=True,
+    metavar="CONFIG",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="BlobFuse2 configuration.",
+)
+@switch("--no-wait", help="Do not wait until it can be read, nor for a preload.")
+@switch("--force", help="Mount although the check finds errors.")
+@common()
+def up(options: Options, path: Path, config: Path, **given: Any) -> None:
+    """Check a configuration, mount it at PATH, and wait until it can be read.
+
+    A preload is followed to its end; Ctrl-C leaves it running.
+    """
+    from ai4infra.cloud.masking import mask
+    from ai4infra.tools import blobfuse2
+
+    out = begun(options)
+    refuse_sandbox(options, "mount")
+    program = blobfuse2.installed()
+    place, file = _absolute(path), _absolute(config)
+    document = _preflight(out, file, program.version, force=given["force"])
+    _make_folders(place, document)
+    blobfuse2.mount(program, place, file, mask=mask)
+    if not given["no_wait"]:
+        blobfuse2.wait_readable(place)
+        _follow(out, place, document)
+    out.result(status_page([_row(each) for each in _looked([place])]))
+
+
+def _absolute(path: Path) -> Path:
+    # resolve() would follow a link, and a dead mount point answers it with an error
+    return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
+
+
+def _preflight(out: Output, file: Path, version: str, *, force: bool) -> Document:
+    """Return the configuration; raises UsageError where BlobFuse2 would ignore or refuse it."""
+    from ai4infra.cli.mount_check import context_of
+    from ai4infra.errors import UsageError
+    from ai4infra.mounts import lint
+    from ai4infra.tools import blobfuse2
+
+    document = lint.parse(blobfuse2.config_text(file), str(file))
+    found = lint.lint(document, context_of([document], this_machine_or_none(), version=version))
+    errors = [finding for finding in found if finding.severity == "error"]
+    for finding in found:
+        if finding.severity == "error":
+            out.problem(finding_text(finding), hint=finding.fix)
+        else:
+            out.warn(finding_text(finding))
+    if errors and not force:
+        raise UsageError(
+            f"{file} has {len(errors)} {'error' if len(errors) == 1 else 'errors'};"
+            " nothing was mounted.",
+            hint="Mend it, or mount it as it is with --force.",
+        )
+    return document
+
+
+def finding_text(finding: Finding) -> str:
+    """Return a finding in one line."""
+    where = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    return f"{where}: {finding.message}"
+
+
+def _make_folders(place: Path, document: Document) -> None:
+    """Make the mount point and the cache's folder: BlobFuse2 makes no folders above them."""
+    from ai4infra.errors import Ai4infraError, ConflictError
+
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if document.cache_path:
+            Path(document.cache_path).mkdir(parents=True, exist_ok=True, mode=0o700)
+        held = any(place.iterdir()) and not os.path.ismount(place)
+    except OSError as error:
+        raise Ai4infraError(
+            f"{error.filename or place} cannot be used: {error.strerror}.",
+            hint=f"Where a mounter died, `ai4infra mount down {place}` takes the rest away.",
+        ) from error
+    if held and not document.is_true("nonempty"):
+        raise ConflictError(
+            f"{place} is not empty, and a mount would hide what is in it.",
+            hint="Mount at an empty folder.",
+        )
+
+
+def _follow(out: Output, place: Path, document: Document) -> None:
+    """Follow a preload that exports its progress."""
+    from ai4infra.tools import blobfuse2
+
+    if document.cache != "xload" or not document.is_true("xload.export-progress"):
+        return
+    mounter = next((each for each in blobfuse2.running() if each.mount_path == str(place)), None)
+    configured = document.text("default-working-dir")
+    folder = blobfuse2.working_folder(mounter, configured) if mounter else None
+    if mounter is None or folder is None:
+        out.warn("The preload's progress cannot be read; `ai4infra mount status` tries again.")
+        return
+    pid = mounter.pid
+    with quiet_interrupt(
+        [f"{place} stays mounted and the preload goes on; `ai4infra mount status` shows it."]
+    ):
+        last = blobfuse2.follow_preload(
+            lambda: blobfuse2.progress_of(pid, folder),
+            lambda sample: out.progress(progress_text(sample)),
+            alive=lambda: any(each.pid == pid for each in blobfuse2.running()),
+        )
+    out.end_progress()
+    if last.failed:
+        out.warn(f"{last.failed:,} of {last.total:,} files were not preloaded; its log says why.")
+
+
+def progress_text(sample: Progress) -> str:
+    """Return a preload's progress in one line."""
+    return (
+        f"preload: {sample.percent:.0f}%, {sample.done:,} of {sample.total:,} files,"
+        f" {sample.bytes_transferred / 10**9:,.1f} GB, {sample.mbits_s * 2**20 / 8e6:,.0f} MB/s"
+    )
+
+
+# --- down
+
+
+@click.command("down", cls=Command, context_settings=SETTINGS)
+@click.argument("path", type=click.Path(path_type=Path))
+@switch("--lazy", help="Where it is in use: unmount it when it is free.")
+@common()
+def down(options: Options, path: Path, **given: Any) -> None:
+    """Unmount PATH; what was written is uploaded first, and the cache is emptied."""
+    from ai4infra.tools import blobfuse2
+
+    out = begun(options)
+    refuse_sandbox(options, "unmount")
+    place = _absolute(path)
+    out.progress(f"unmounting {place}: what was written is uploaded first")
+    blobfuse2.unmount(blobfuse2.installed(), place, lazy=given["lazy"])
+    out.end_progress()
+    out.note(f"{place} is unmounted." if not given["lazy"] else f"{place} goes when it is free.")
+
+
+# --- status
+
+
+@click.command("status", cls=Command, context_settings=SETTINGS)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
+@common()
+def status(options: Options, paths: tuple[Path, ...]) -> None:
+    """Show the BlobFuse2 mounts of this machine: what, where, how, and preload progress."""
+    from ai4infra.errors import NotFoundError
+
+    out = begun(options)
+    refuse_sandbox(options, "have mounts")
+    wanted = [_absolute(path) for path in paths]
+    rows = [_row(each) for each in _looked(wanted)]
+    out.result(status_page(rows))
+    missing = [str(p) for p in wanted if str(p) not in {row.path for row in rows}]
+    if missing:
+        raise NotFoundError(
+            f"{', '.join(missing)}: no mount of BlobFuse2.",
+            hint="`ai4infra mount status` lists all.",
+        )
+
+
+def _looked(paths: Iterable[Path]) -> Iterator[tuple[Mount, Running | None, Document | None]]:
+    """Yield the mounts at these paths, or all of them, with what is known of each."""
+    from ai4infra.tools import blobfuse2
+
+    wanted = {str(path) for path in paths}
+    running = blobfuse2.running()
+    for each in blobfuse2.mounts():
+        if wanted and each.path not in wanted:
+            continue
+        mounter = next((r for r in running if r.mount_path == each.path), None)
+        yield each, mounter, read_document(mounter.config_file) if mounter else None
+
+
+def _row(found: tuple[Mount, Running | None, Document | None]) -> MountRow:
+    from ai4infra.cli.rows import MountRow
+    from ai4infra.mounts.lint import with_settings
+    from ai4infra.tools import blobfuse2
+
+    at, mounter, document = found
+    known = with_settings(document, mounter.settings) if document and mounter else None
+    sample = None
+    if mounter and known and known.cache == "xload":
+        folder = blobfuse2.working_folder(mounter, known.text("default-working-dir"))
+        sample = blobfuse2.progress_of(mounter.pid, folder) if folder else None
+    return MountRow(
+        path=at.path,
+        account=(known.text("azstorage.account-name") or None) if known else None,
+        container=(known.text("azstorage.container") or None) if known else None,
+        cache=known.cache if known else None,
+        cache_path=known.cache_path if known else None,
+        read_only=at.read_only,
+        pid=mounter.pid if mounter else None,
+        config_file=mounter.config_file if mounter else None,
+        preload_percent=sample.percent if sample else None,
+        preload_failed=sample.failed if sample else None,
+    )
+
+
+def status_page(rows: list[MountRow]) -> Page:
+    """Return the page of mounts."""
+    from ai4infra.cli.rows import MountRow
+    from ai4infra.render import Column, Page, document, number
+
+    return Page(
+        document=document("mounts", mounts=rows),
+        rows=rows,
+        row_type=MountRow,
+        columns=[
+            Column("Mount", lambda r: r.path),
+            Column("What", lambda r: f"{r.account or '?'}/{r.container or '?'}"),
+            Column("Cache", lambda r: r.cache or "?"),
+            Column("At", lambda r: r.cache_path or "-", False, 2),
+            Column("Access", lambda r: "read-only" if r.read_only else "read-write", False, 1),
+            Column("Preload", lambda r: _preload_text(r), True),
+            Column("Process", lambda r: number(r.pid).replace(",", ""), True, 3),
+        ],
+        below=[] if rows else ["BlobFuse2 has nothing mounted here."],
+        tone=lambda r: "bad" if r.pid is None else None,
+    )
+
+
+def _preload_text(row: MountRow) -> str:
+    if row.preload_percent is None:
+        return "?" if row.cache == "xload" else "-"
+    failed = f", {row.preload_failed:,} failed" if row.preload_failed else ""
+    return f"{row.preload_percent:.0f}%{failed}"
