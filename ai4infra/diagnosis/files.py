@@ -43,10 +43,14 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _text(file: BinaryIO) -> io.TextIOWrapper:
-    buffered = cast("io.BufferedReader", file)
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(_raw(file))
     packed = buffered.peek(2)[:2] == _GZIP
     raw = cast("BinaryIO", gzip.GzipFile(fileobj=buffered)) if packed else buffered
     return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace")
+
+
+def _raw(file: BinaryIO) -> io.RawIOBase:
+    return cast("io.RawIOBase", file)
 
 
 def _until_broken(lines: Iterable[str]) -> Iterator[str]:

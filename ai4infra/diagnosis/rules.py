@@ -25,6 +25,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     memory_idle_bytes: float
     power_low: float
     memory_activity_low: float
+    memory_activity_idle: float
     samples_few: float
     samples_many: float
     disk_read_bytes: float

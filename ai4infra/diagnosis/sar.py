@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ai4infra.diagnosis.samples import Notes
-from ai4infra.diagnosis.sysstat import SysstatSample, Table, odd_values, sample, table_of
+from ai4infra.diagnosis.sysstat import (
+    SysstatSample,
+    Table,
+    is_title,
+    odd_values,
+    sample,
+    table_of,
+)
 from ai4infra.diagnosis.text import Clock, cpu_count, number, time_of_day
 
 _HEADERS = 64
@@ -98,5 +105,6 @@ def _is_header(fields: list[str]) -> bool:
 
 def header_of(fields: list[str]) -> Table | None:
     """Return the table that a header begins; None for a table of other things."""
-    found = (table_of(tuple(fields[prefix:]), prefix=prefix) for prefix in (1, 2))
-    return next(filter(None, found), None)
+    # After 01:24:46 comes PM in some locales, and a title in the others.
+    prefix = 1 if is_title(fields[1]) else 2
+    return table_of(tuple(fields[prefix:]), prefix=prefix)

@@ -99,6 +99,12 @@ def column_key(title: str) -> str:
     return title.strip("%:").casefold()
 
 
+def is_title(text: str) -> bool:
+    """Tell whether a word is the title of a column or of the names."""
+    key = column_key(text)
+    return key in _NAMES or any(key in columns for columns in _COLUMNS.values()) or "/" in key
+
+
 @lru_cache(maxsize=256)
 def table_of(titles: tuple[str, ...], *, prefix: int = 0, named: bool = True) -> Table | None:
     """Return the table that a header line begins; None for a table of other things.

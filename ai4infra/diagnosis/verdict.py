@@ -239,12 +239,12 @@ class _Judge:
         return "busy" if utilization >= limits.gpu_busy else "waiting"
 
     def _spins(self, memory: float | None, power: float | None) -> bool:
-        """Tell full utilisation without work: whatever is known of memory and power is low."""
-        low = [
-            *([memory < self.limits.memory_activity_low] if memory is not None else []),
-            *([power < self.limits.power_low] if power is not None else []),
-        ]
-        return bool(low) and all(low)
+        """Tell full utilisation without work: memory and power are low, as far as known."""
+        limits = self.limits
+        if memory is None or power is None:
+            alone = memory is not None and memory < limits.memory_activity_idle
+            return alone or (power is not None and power < limits.power_low)
+        return memory < limits.memory_activity_low and power < limits.power_low
 
     def _active(self, rows: Sequence[GpuRow]) -> list[GpuRow]:
         return [row for row in rows if row.state not in ("unused", "unknown")]
