@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.options import SETTINGS, Command, HintedUsage, Options, common, filled
+from ai4infra.cli.complete import sizes
+from ai4infra.cli.mount import begun, machine_of, machine_option, refuse_sandbox
+from ai4infra.cli.options import SETTINGS, Command, F, HintedUsage, Options, common, filled
 from ai4infra.cli.start import offline
 from ai4infra.errors import EXIT_NO, EXIT_OK
 
@@ -29,19 +32,22 @@ ai4infra diagnose probe ./images --need 800MB/s --decode "djpeg -outfile /dev/nu
 """
 
 
-def size_option(function: Any) -> Any:
+def size_option(function: F) -> F:
     """Give a command ``--size``, the VM size where the machine does not know it."""
-    return click.option(
+    option: Callable[[F], F] = click.option(
         "--size",
         metavar="SIZE",
         callback=filled,
+        shell_complete=sizes,
         help="VM size, for its limits.  [default: as the VM knows it]",
-    )(function)
+    )
+    return option(function)
 
 
 @click.command(cls=Command, context_settings=SETTINGS, epilog=PATH_EXAMPLES)
 @click.argument("where", metavar="PATH")
 @size_option
+@machine_option
 @common()
 def path(options: Options, **given: Any) -> None:
     """Show what stands behind a path, and check the three classic causes.
@@ -49,8 +55,8 @@ def path(options: Options, **given: Any) -> None:
     Standard HDD or a small Standard share; a remote mount without a cache; a cache on the OS disk.
     What this machine cannot know is unknown. Reads no data. Exit code 4 when a cause is found.
     """
-    out = offline(options)
-    found = _behind(given)
+    out = begun(options)
+    found = _captured(options, given) or _behind(given)
     out.result(_path_page(found))
     raise click.exceptions.Exit(EXIT_NO if any(c.found for c in found.causes) else EXIT_OK)
 
@@ -61,6 +67,18 @@ def _behind(given: dict[str, Any]) -> Behind:
 
     resolved = paths.resolve(given["where"])
     return behind(resolved, paths.look(resolved, size=given["size"]))
+
+
+def _captured(options: Options, given: dict[str, Any]) -> Behind | None:
+    """Return what is behind a path of the sandbox's machine or a captured one; else None."""
+    from ai4infra.diagnosis.behind import behind
+    from ai4infra.live.paths import captured
+
+    if given["machine"] is None and not options.sandbox:
+        return None
+    machine = machine_of(options, given["machine"])
+    # Links of another machine cannot be followed here.
+    return behind(os.path.normpath(given["where"]), captured(machine, size=given["size"]))
 
 
 def _path_page(found: Behind) -> Page:
@@ -167,6 +185,7 @@ def probe(options: Options, **given: Any) -> None:
     """
     from ai4infra.live.probe import probe as run
 
+    refuse_sandbox(options, "be read from")
     out = offline(options)
     need, bounds = _need(given), _bounds(given)
     done = run(_behind(given), bounds, need=need, decode=given["decode"], on_step=out.progress)
@@ -190,8 +209,6 @@ def _need(given: dict[str, Any]) -> Need | None:
 
 
 def _bounds(given: dict[str, Any]) -> Bounds:
-    import os
-
     from ai4infra.live.probe import Bounds, default_bytes
     from ai4infra.sizing import parse_bytes
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ai4infra.cli.diagnose_path import size_option
+from ai4infra.cli.mount import refuse_sandbox
 from ai4infra.cli.options import SETTINGS, Command, Options, common, filled
 from ai4infra.cli.start import offline
 from ai4infra.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
@@ -55,6 +56,7 @@ def watch(options: Options, **given: Any) -> None:
     """
     from ai4infra.live.sampler import check_times
 
+    refuse_sandbox(options, "be sampled")
     out = offline(options)
     check_times(given["duration"], given["interval"])
     source = _source(given)

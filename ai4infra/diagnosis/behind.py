@@ -216,7 +216,20 @@ def _disk(path: str, mount: Mount, kind: Kind, here: Surroundings) -> Behind:
         ceiling_mbytes_s=rate,
         ceiling=why,
         lost_on_deallocation=None if disk is None else disk.lost_on_deallocation,
+        notes=tuple(_disk_notes(kind, here)),
     )
+
+
+def _disk_notes(kind: Kind, here: Surroundings) -> Iterator[str]:
+    """Say what is slow about a disk though it is none of the three causes."""
+    if kind == "OS disk":
+        yield "The data itself is on the OS disk, which is small, slow and the system's own."
+    elif kind == "temp disk":
+        yield "The temp disk is SCSI, not NVMe."
+    raw = [d for d in here.layout().disks if d.role == "local nvme" and d.state == "raw"]
+    if raw and kind != "local NVMe":
+        disks = "disk is" if len(raw) == 1 else f"disks ({len(raw)}) are"
+        yield f"Local NVMe {disks} raw and unused: `{TO_NVME}` plans one filesystem over it."
 
 
 def _disk_ceiling(

@@ -38,7 +38,7 @@ def resolve(path: str) -> str:
 
 
 def look(path: str | None = None, *, size: str | None = None) -> Surroundings:
-    """Look at the machine; the size of a share is asked only for the one that holds ``path``.
+    """Look at this machine; the size of a share is asked only for the one that holds ``path``.
 
     ``size`` is the VM size where the machine does not know it.
     """
@@ -57,6 +57,19 @@ def look(path: str | None = None, *, size: str | None = None) -> Surroundings:
         size=size or vm.size,
         os_disk_sku=vm.os_disk_sku,
         data_disk_skus=vm.data_disk_skus,
+    )
+
+
+def captured(machine: lsblk.Machine, *, size: str | None = None) -> Surroundings:
+    """Return what a captured machine has; the SKUs of its disks and what runs are unknown."""
+    return Surroundings(
+        devices=machine.devices,
+        mounts=machine.mounts,
+        links=machine.links,
+        sizes_mib={path: found[0] for path, found in machine.sizes.items()},
+        configs={},
+        size=size,
+        data_disk_skus={},
     )
 
 

@@ -137,3 +137,20 @@ ensure_azurite() {
   printf '%s\n' "$azurite" >"$dir/installed"
   unlock
 }
+
+# Installs what the slow tests start, unless it is there: PROGRAM:PACKAGE, by Debian's packages.
+ensure_programs() { # PROGRAM:PACKAGE...
+  local each missing=()
+  for each in "$@"; do
+    command -v "${each%%:*}" >/dev/null 2>&1 || missing+=("${each#*:}")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    fail "The slow tests need ${missing[*]}, which are not installed." \
+      "Debian and Ubuntu: apt-get install ${missing[*]} · or leave those tests out: scripts/test --fast"
+  fi
+  say "Installing ${missing[*]}, once …"
+  run_quietly apt-get update -qq || true
+  DEBIAN_FRONTEND=noninteractive run_quietly apt-get install -qq --yes --no-install-recommends \
+    "${missing[@]}" || fail "apt-get could not install ${missing[*]}."
+}
