@@ -88,17 +88,18 @@ def replay(options: Options, **given: Any) -> None:
     A log may be any of the known kinds under any of the options, plain or gzip, and - is the
     standard input. The exit code is 4 when the GPUs starve, and 0 otherwise.
     """
+    from ai4infra.cli.diagnose_report import check_report, write_report
     from ai4infra.diagnosis.verdict import diagnose as judged
 
     out = Output(options)
     paths = [*given["captures"], *(p for name in _LOGS for p in given[f"{name}_logs"])]
     _check(paths)
     size = known_size(given["size"])
+    if given["report"]:
+        check_report(given["report"])
     collector, question = _collect(paths, size, given["price"], given["currency"].upper())
     found = judged(collector, question)
     if given["report"]:
-        from ai4infra.cli.diagnose_report import write_report
-
         write_report(given["report"], found, collector, question.host)
     out.result(diagnosis_page(found, size))
     for warning in found.warnings:

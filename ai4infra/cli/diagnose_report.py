@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
     from ai4infra.diagnosis.samples import Host
     from ai4infra.diagnosis.series import Collector
     from ai4infra.diagnosis.verdict import Diagnosis
+
+
+def check_report(path: str) -> None:
+    """Raise Ai4infraError, before anything takes time, where no report could be written."""
+    folder = Path(path).absolute().parent
+    if Path(path).is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise Ai4infraError(
+            f"{path} cannot be written.", hint="--report takes a file in a folder that is there."
+        )
 
 
 def write_report(path: str, found: Diagnosis, collected: Collector, host: Host) -> None:

@@ -54,11 +54,16 @@ def watch(options: Options, **given: Any) -> None:
     Costs less than 1 % of one core. Exit code 4 when the GPUs starve; Ctrl-C ends it early with
     the verdict so far, and exit code 130.
     """
+    from ai4infra.cli.diagnose import known_size
+    from ai4infra.cli.diagnose_report import check_report
     from ai4infra.live.sampler import check_times
 
     refuse_sandbox(options, "be sampled")
     out = offline(options)
     check_times(given["duration"], given["interval"])
+    known_size(given["size"])
+    if given["report"]:
+        check_report(given["report"])
     source = _source(given)
     collected, interrupted = _collect(source, options, given)
     starving = _judge(collected, source, out, given)
@@ -85,10 +90,11 @@ def _source(given: dict[str, Any]) -> LiveSource:
 
 def _judge(collected: Collector, source: LiveSource, out: Output, given: dict[str, Any]) -> bool:
     """Print the verdict, write the report; tell whether the GPUs starve."""
-    from ai4infra.cli.diagnose import diagnosis_page, known_size
+    from ai4infra.cli.diagnose import diagnosis_page
     from ai4infra.diagnosis.verdict import Question, diagnose
+    from ai4infra.gpus import facts
 
-    size = known_size(source.host.size)
+    size = facts(source.host.size) if source.host.size else None
     question = Question(
         host=source.host,
         size=size,

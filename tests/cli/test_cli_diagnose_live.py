@@ -38,6 +38,19 @@ def test_a_path_is_told_with_the_three_causes(real: Run, data: Path) -> None:
     assert done.json["behind"]["path"] == str(data)
 
 
+def test_a_path_of_the_sandboxs_machine_is_looked_at_there(run: Run) -> None:
+    done = run("diagnose", "path", "/mnt/data")
+    assert done.code == 0
+    assert done.stdout.startswith("/mnt/data: temp disk")
+    assert "sandbox" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("watch",), ("probe", "/mnt")])
+def test_the_sandboxs_machine_cannot_be_measured(run: Run, words: tuple[str, ...]) -> None:
+    done = run("diagnose", *words)
+    assert (done.code, done.stdout) == (2, "")
+
+
 def test_a_path_that_is_not_there_is_exit_code_3(real: Run) -> None:
     done = real("diagnose", "path", "/nowhere/at/all")
     assert (done.code, done.stdout) == (3, "")
@@ -109,6 +122,11 @@ def test_a_file_that_is_there_is_not_overwritten(real: Run, tmp_path: Path) -> N
     assert (done.code, done.stdout, file.read_text()) == (2, "", "mine")
 
 
+def test_a_size_that_nobody_knows_is_told_before_anything_is_sampled(real: Run) -> None:
+    done = real("diagnose", "watch", "--duration", "600", "--size", "ND96isr_H100_v6")
+    assert (done.code, done.stdout) == (2, "")
+
+
 @pytest.mark.parametrize("words", [("--interval", "0"), ("--duration", "0"), ("--duration", "nan")])
 def test_times_that_cannot_be_watched_are_usage(real: Run, words: tuple[str, str]) -> None:
     done = real("diagnose", "watch", *words)
@@ -127,9 +145,11 @@ def test_a_replay_writes_the_same_page(real: Run, tmp_path: Path) -> None:
     assert "GPU utilisation" in page.read_text("utf-8")
 
 
-def test_a_report_that_cannot_be_written_is_told(real: Run, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_is_told_before_anything_is_sampled(
+    real: Run, tmp_path: Path
+) -> None:
     done = real(
-        *("diagnose", "watch", "--duration", "0.1", "--interval", "0.1"),
+        *("diagnose", "watch", "--duration", "600"),
         *("--report", str(tmp_path / "no" / "report.html")),
     )
     assert done.code == 1
