@@ -153,7 +153,7 @@ def _unread(look: AuditLook, check: str, wanted: str, part: Part) -> Finding:
 def _where(account: StorageAccount) -> list[str]:
     group = name_of(group_of(account.id) or "")
     subscription = subscription_of(account.id) or ""
-    return ["--name", account.name, "--resource-group", group, "--subscription", subscription]
+    return ["--subscription", subscription, "--resource-group", group, "--name", account.name]
 
 
 def _mend(account: StorageAccount) -> str:
@@ -469,10 +469,9 @@ def _in_scope(alert: MetricAlert, account: StorageAccount) -> bool:
 
 
 def _alert_fix(account: StorageAccount, kind: str, condition: str) -> str:
-    where = dict(zip(*[iter(_where(account))] * 2, strict=True))
-    words = ["az", "monitor", "metrics", "alert", "create", "--name", f"{account.name}-{kind}"]
-    words += ["--resource-group", where["--resource-group"]]
-    words += ["--subscription", where["--subscription"]]
+    _, subscription, _, group, *_ = _where(account)
+    words = ["az", "monitor", "metrics", "alert", "create", "--subscription", subscription]
+    words += ["--resource-group", group, "--name", f"{account.name}-{kind}"]
     return shlex.join([*words, "--scopes", account.id, "--condition", condition])
 
 

@@ -13,12 +13,14 @@ from datetime import date, datetime, timezone
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 from msgspec import structs
 
 from ai4infra import needs as needs_
 from ai4infra import recon as recon_
+from ai4infra import selection
+from ai4infra import summary as summary_
 from ai4infra.client_audit import AuditMethods
 from ai4infra.client_storage import StorageMethods
 from ai4infra.cloud import compute, prices, subscriptions
@@ -42,11 +44,12 @@ from ai4infra.model import (
     Subscription,
 )
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA
-from ai4infra.settings import Settings, az_profile_path, read_az_profile, resolve
+from ai4infra.settings import Settings, az_profile_path, read_az_profile, resolve, wants_sandbox
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
     from azure.core.pipeline.transport import HttpTransport
+    from typing_extensions import Unpack
 
     from ai4infra.plan import Plan
 
@@ -54,7 +57,19 @@ T = TypeVar("T")
 Say = Callable[[str], None]
 
 _NAMES_SHOWN = 3
-_FALSE = ("", "0", "false", "no", "off")
+
+
+class Where(TypedDict, total=False):
+    """What a survey asks, and where, beside its regions; see ``Azure.survey``."""
+
+    subscriptions: Sequence[str]
+    all_subscriptions: bool
+    all_regions: bool
+    with_prices: bool
+    currency: str
+    physical_zones: bool
+    refresh: bool
+    on_progress: Say | None
 
 
 class Survey(Record, frozen=True):
@@ -113,7 +128,7 @@ def connect(
     }
     settings = resolve(given, env)
     if sandbox is None:
-        sandbox = env.get("AI4INFRA_SANDBOX", "").strip().casefold() not in _FALSE
+        sandbox = wants_sandbox(env)
     if sandbox:
         return _in_sandbox(settings, env, trace)
     session = Session(
@@ -244,9 +259,6 @@ class Azure(StorageMethods, AuditMethods):
     def recon(
         self,
         *regions: str,
-        subscriptions: Sequence[str] = (),
-        all_subscriptions: bool = False,
-        all_regions: bool = False,
         families: Sequence[str] | None = None,
         gpus: Sequence[str] = (),
         min_gpus: float | None = None,
@@ -255,21 +267,18 @@ class Azure(StorageMethods, AuditMethods):
         startable: bool = False,
         spot: bool = False,
         sort: str | None = None,
-        with_prices: bool = True,
-        currency: str = "USD",
-        physical_zones: bool = False,
-        refresh: bool = False,
-        on_progress: Say | None = None,
+        **where: Unpack[Where],
     ) -> Recon:
         """Return one row per GPU size that the regions list: access, quota, prices, what fits.
 
         Rows come by subscription, region and size unless ``sort`` (``price``, ``-fit``, …) says
-        otherwise; see ``recon.select`` for the filters. A region that could not be read is in
-        ``problems``. Raises UsageError for a region, size, GPU model or subscription that does
-        not exist, and what Azure says where nothing at all could be read.
+        otherwise. The filters are those of ``selection.select``, the other arguments those of
+        ``survey``. A region that could not be read is in ``problems``. Raises UsageError for a
+        region, size, GPU model or subscription that does not exist, and what Azure says where
+        nothing at all could be read.
         """
         chosen = partial(
-            recon_.select,
+            selection.select,
             families=families,
             gpus=gpus,
             min_gpus=min_gpus,
@@ -278,28 +287,18 @@ class Azure(StorageMethods, AuditMethods):
             spot=spot,
             sizes=sizes,
         )
-        ordered = partial(recon_.sort, key=sort, spot=spot) if sort else tuple[Offer, ...]
+        ordered = partial(selection.sort, key=sort, spot=spot) if sort else tuple[Offer, ...]
         ordered(())
-        recon_.select(
+        selection.select(
             (), families=families, min_gpus=min_gpus, min_gpu_memory_gib=min_gpu_memory_gib
         )
-        found = self.survey(
-            *regions,
-            subscriptions=subscriptions,
-            all_subscriptions=all_subscriptions,
-            all_regions=all_regions,
-            with_prices=with_prices,
-            currency=currency,
-            physical_zones=physical_zones,
-            refresh=refresh,
-            on_progress=on_progress,
-        )
-        if sizes and (unknown := recon_.unlisted_sizes(sizes, found.offers)):
+        found = self.survey(*regions, **where)
+        if sizes and (unknown := selection.unlisted_sizes(sizes, found.offers)):
             raise unknown
         offers = ordered(chosen(found.offers))
         return Recon(
             offers=offers,
-            summary=recon_.summary(offers, found.region_quotas, spot=spot),
+            summary=summary_.summary(offers, found.region_quotas, spot=spot),
             region_quotas=found.region_quotas,
             subscriptions=found.subscriptions,
             problems=found.problems,
@@ -311,7 +310,7 @@ class Azure(StorageMethods, AuditMethods):
         *needs: str,
         regions: Sequence[str] = (),
         spot: bool = False,
-        **where: Any,
+        **where: Unpack[Where],
     ) -> NeedReport:
         """Answer whether all needs together fit, for every region: ``8xStandard_ND96asr_v4``.
 
@@ -346,7 +345,9 @@ class Azure(StorageMethods, AuditMethods):
     ) -> Survey:
         """Read sizes, quota and list prices of some regions, side by side and unfiltered.
 
-        Without regions the default location of the settings is taken. See ``recon``.
+        Without regions the default location of the settings is taken, without subscriptions the
+        default one. ``physical_zones`` fills that field of the offers, ``refresh`` asks again for
+        what is cached, and ``on_progress`` receives a line per region. Raises as ``recon`` does.
         """
         currency = prices.check_currency(currency)
         asked = self._asked(regions, all_regions)
@@ -721,7 +722,7 @@ def _remarks(places: Sequence[_Place], answers: _Answers, *, all_regions: bool) 
 def _unlisted(sizes: Sequence[str], offers: Sequence[Offer], found: Survey) -> Iterable[str]:
     """Name the asked sizes that exist but that none of the regions lists."""
     for size in sizes:
-        if not recon_.select(found.offers, sizes=[size]):
+        if not selection.select(found.offers, sizes=[size]):
             yield f"{size} is not listed in {_some(found.regions)}."
 
 

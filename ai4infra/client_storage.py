@@ -80,7 +80,7 @@ class StorageMethods:
         private_endpoint: str | None = None,
         containers: Sequence[str] = (),
         checkpoints: Sequence[str] = (),
-        checkpoint_retention: str = lifecycle.DEFAULT_RETENTION,
+        checkpoint_retention: str | None = None,
         lifecycles: Sequence[str] = (),
         readers: Sequence[str] = (),
         contributors: Sequence[str] = (),
@@ -168,7 +168,7 @@ class StorageMethods:
         name = account or default_account_name(chosen, draft.group)
         wanted = structs.replace(draft, subscription_id=chosen, account=name)
         known, late = self._grants(asked, chosen, enable_identity)
-        wanted = structs.replace(wanted, grants=tuple(known))
+        wanted = structs.replace(wanted, grants=(*known, *(grant for grant, _ in late)))
         plan = provision.plan_storage(self.session, wanted)
         account_id = account_scope(wanted.subscription_id, wanted.group, wanted.account)
 
@@ -408,9 +408,14 @@ def _price(sku: str | None) -> float | None:
 
 
 def _lifecycles(
-    texts: Iterable[str], checkpoints: Iterable[str], retention: str
+    texts: Iterable[str], checkpoints: Sequence[str], retention: str | None
 ) -> tuple[LifecycleWanted, ...]:
-    cool, delete = lifecycle.parse_retention(retention)
+    if retention is not None and not checkpoints:
+        raise UsageError(
+            "A retention of checkpoints is given, but no container for checkpoints.",
+            hint="Add --checkpoints NAME, or give --lifecycle CONTAINER=COOL:DELETE instead.",
+        )
+    cool, delete = lifecycle.parse_retention(retention or lifecycle.DEFAULT_RETENTION)
     own = [
         LifecycleWanted(container=name, cool_after_days=cool, delete_after_days=delete)
         for name in checkpoints

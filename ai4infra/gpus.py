@@ -152,11 +152,6 @@ def series_class(name: str) -> SeriesClass | None:
     return parsed.series_class if parsed else None
 
 
-def is_gpu_series(name: str) -> bool:
-    """Tell whether a size belongs to an accelerator series (N), known or not."""
-    return series_class(name) is not None
-
-
 def models() -> tuple[str, ...]:
     """Return the GPU models that are known, as people type them, without FPGAs and video cards."""
     return tuple(model.name for model in _models() if model.gpu)
@@ -191,11 +186,6 @@ def fraction(text: str) -> Fraction:
     if not re.fullmatch(r"\d{1,4}(?:/[1-9]\d{0,3})?", text, re.ASCII):
         raise ValueError(f"not a GPU count: {text!r}")
     return Fraction(text)
-
-
-def data_date() -> str:
-    """Return the ISO date of the oldest row: no fact is older."""
-    return min(row.date for row in catalog().values() if row.date)
 
 
 @cache

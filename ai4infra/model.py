@@ -455,9 +455,10 @@ class ResourceGroup(Record, frozen=True):
 class NameCheck(Record, frozen=True):
     """Whose a storage account name is; names are unique in all of Azure."""
 
-    state: Literal["available", "mine", "elsewhere", "taken"]
+    state: Literal["available", "mine", "elsewhere", "taken", "in use"]
     """``mine``: in the wanted group. ``elsewhere``: in another group of the subscription.
-    ``taken``: somebody else's, or of an account deleted in the last days."""
+    ``taken``: somebody else's, or of an account deleted in the last days. ``in use``: whose it
+    is is unknown, since the subscription's accounts could not be listed."""
     account_id: str | None = None
     """Of the account that is mine or elsewhere."""
     message: str | None = None
@@ -516,6 +517,8 @@ class BlobServiceSettings(Record, frozen=True):
     change_feed: bool | None = None
     restore_days: int | None = None
     """Point-in-time restore."""
+    raw: dict[str, Any] = {}
+    """The properties as the service says them, without those that only it sets."""
 
 
 class Container(Record, frozen=True):
@@ -690,7 +693,7 @@ class StorageLook(Record, frozen=True):
     """The subscription's zones for private storage endpoints."""
     assignments: tuple[RoleAssignment, ...] | None = None
     """At, above and below the account."""
-    locks: tuple[Lock, ...] = ()
+    locks: tuple[Lock, ...] | None = ()
     """At and above the account."""
     unregistered: tuple[str, ...] = ()
     """Provider namespaces that the subscription is not registered for."""

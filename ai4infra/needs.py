@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import islice, permutations
 
 from ai4infra import gpus as gpu_facts
 from ai4infra.errors import UsageError
 from ai4infra.ids import quota_key, region_key, size_key, unknown_name
+from ai4infra.mixes import Candidate, Pick, ways_through
 from ai4infra.model import (
     Alternative,
     Need,
@@ -25,15 +25,15 @@ from ai4infra.model import (
 )
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command
 from ai4infra.recon import (
-    REGION_ACCESS_PAGE,
     exact_gpus,
     is_model,
     limits_of,
     memory_per_gpu_gib,
     natural_key,
-    unlisted_sizes,
     whole_gpu_memory_gib,
 )
+from ai4infra.selection import unlisted_sizes
+from ai4infra.summary import REGION_ACCESS_PAGE
 
 MAX_COUNT = 100_000
 """Most VMs or GPUs that one need may ask for."""
@@ -42,32 +42,6 @@ MAX_ALTERNATIVES = 10
 _HINT = "Write COUNTxSIZE for VMs (8xStandard_ND96asr_v4) or COUNTxMODEL for GPUs (16xA100)."
 _FORM = re.compile(r"([0-9]+)\s*[xX*\u00d7]\s*([A-Za-z][\w /.-]*)")
 _SIZE = re.compile(r"(?:standard_)?n[a-z]*[0-9]\w*(?:-\w+)?", re.ASCII | re.IGNORECASE)
-
-_UNLIMITED = 10**12
-_MOST_SIZES_IN_A_MIX = 3
-_TRIES = 2_000
-_WAYS_PER_NEED = 24
-
-
-class _Candidate(Record, frozen=True):
-    """A size that can meet a need, with what the search has to know of it."""
-
-    offer: Offer
-    gpus: Fraction
-    vcpus: int
-    pools: tuple[str, ...]
-    """Keys of the quotas that its VMs count against."""
-    price: float | None
-    certain: bool
-    """False where it is unknown whether the size may be used at all."""
-
-
-class _Pick(Record, frozen=True):
-    """So many VMs of one size for one need."""
-
-    need: Need
-    offer: Offer
-    vms: int
 
 
 class _Place(Record, frozen=True):
@@ -83,7 +57,7 @@ class _Place(Record, frozen=True):
 class _Choice(Record, frozen=True):
     """What was chosen for all needs, and what stands in the way."""
 
-    picks: tuple[_Pick, ...]
+    picks: tuple[Pick, ...]
     blocked: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -274,7 +248,7 @@ def _choose(needs: Sequence[Need], place: _Place) -> _Choice:
     models = [need for need in needs if candidates.get(need.text)]
     stuck = [_no_candidate(n, place) for n in needs if n.gpu_model and not candidates[n.text]]
     picks = tuple(pick for choice in fixed for pick in choice.picks)
-    chosen = _ways_through(models, candidates, _required(picks, place.spot), _pools(place))
+    chosen = ways_through(models, candidates, _required(picks, place.spot), _pools(place))
     parts = [*fixed, *stuck]
     return _Choice(
         picks=tuple(sorted((*picks, *chosen), key=lambda pick: needs.index(pick.need))),
@@ -290,7 +264,7 @@ def _of_size(need: Need, place: _Place) -> _Choice:
         return _Choice(picks=(), blocked=(f"{need.size} is not listed in {place.region}.",))
     obstacle = _obstacle(offer, place.spot)
     return _Choice(
-        picks=(_Pick(need=need, offer=offer, vms=need.count),),
+        picks=(Pick(need=need, offer=offer, vms=need.count),),
         blocked=(obstacle,) if obstacle else (),
     )
 
@@ -311,7 +285,7 @@ def _of_model(need: Need, place: _Place) -> list[Offer]:
     return [o for o in place.offers if o.series_class != "NCC" and is_model(model, o)]
 
 
-def _candidates(need: Need, place: _Place) -> list[_Candidate]:
+def _candidates(need: Need, place: _Place) -> list[Candidate]:
     """Return the sizes that can bring the GPUs, whole ones only where there are any."""
     usable = [o for o in _of_model(need, place) if not _obstacle(o, place.spot)]
     found = [c for c in (_candidate(o, place) for o in usable) if c is not None]
@@ -319,11 +293,11 @@ def _candidates(need: Need, place: _Place) -> list[_Candidate]:
     return whole or found
 
 
-def _candidate(offer: Offer, place: _Place) -> _Candidate | None:
+def _candidate(offer: Offer, place: _Place) -> Candidate | None:
     count = exact_gpus(offer)
     if not count or not offer.vcpus:
         return None
-    return _Candidate(
+    return Candidate(
         offer=offer,
         gpus=count,
         vcpus=offer.vcpus,
@@ -352,153 +326,10 @@ def _price(offer: Offer, spot: bool) -> float | None:
     return offer.spot_price_per_hour if spot else offer.price_per_hour
 
 
-# --- the search
-
-
-def _ways_through(
-    needs: Sequence[Need],
-    candidates: Mapping[str, Sequence[_Candidate]],
-    required: Mapping[str, int],
-    pools: Mapping[str, Quota],
-) -> tuple[_Pick, ...]:
-    """Choose sizes for all needs: what surely fits, else what may, else what lacks least."""
-    sure = _free(pools, required, unknown=0)
-    certain = {text: [c for c in every if c.certain] for text, every in candidates.items()}
-    possible = _free(pools, required, unknown=_UNLIMITED)
-    found = _search(needs, certain, sure)
-    if found is None:
-        found = _search(needs, candidates, possible)
-    return _closest(needs, candidates, possible) if found is None else found
-
-
-def _free(
-    pools: Mapping[str, Quota], required: Mapping[str, int], *, unknown: int
-) -> dict[str, int]:
-    """Return what the named sizes leave of each quota, with a number in place of unknown."""
-    free = {name: unknown if q.free is None else q.free for name, q in pools.items()}
-    return {name: max(0, left - required.get(name, 0)) for name, left in free.items()}
-
-
-def _search(
-    needs: Sequence[Need],
-    candidates: Mapping[str, Sequence[_Candidate]],
-    free: Mapping[str, int],
-) -> tuple[_Pick, ...] | None:
-    """Return the first way to meet all needs, going back where an earlier one leaves no room."""
-    if not needs:
-        return ()
-    need = needs[0]
-    for mix in islice(_mixes(need.count, candidates[need.text], free), _WAYS_PER_NEED):
-        rest = _search(needs[1:], candidates, _after(free, mix))
-        if rest is not None:
-            return (*(_Pick(need=need, offer=c.offer, vms=vms) for c, vms in mix), *rest)
-    return None
-
-
-_Mix = tuple[tuple[_Candidate, int], ...]
-
-
-def _mixes(count: int, candidates: Sequence[_Candidate], free: Mapping[str, int]) -> Iterator[_Mix]:
-    """Yield the ways to bring so many GPUs within quota, the best first: one size before two.
-
-    One size is judged exactly. In a mix, each size but the last takes the most VMs that quota and
-    need allow, or some fewer, in every order: exact for the few VMs that one need usually is, and
-    for more of them the corners near which a cheapest mix has to lie. ``_TRIES`` bounds the work.
-    """
-    usable = [c for c in candidates if _most_vms(c, free) > 0]
-    if _most_gpus(usable, free) < count:
-        return
-    for sizes in range(1, min(len(usable), _MOST_SIZES_IN_A_MIX) + 1):
-        window = _window(len(usable), sizes)
-        found = {
-            tuple((c.offer.size, vms) for c, vms in _by_size(mix)): _by_size(mix)
-            for order in permutations(usable, sizes)
-            for mix in _fills(Fraction(count), order, free, window)
-        }
-        yield from sorted(found.values(), key=_rank)
-
-
-def _by_size(mix: _Mix) -> _Mix:
-    """Put a mix into the order of the sizes' names, the same whatever order it was found in."""
-    return tuple(sorted(mix, key=lambda part: natural_key(part[0].offer.size)))
-
-
-def _window(usable: int, sizes: int) -> int:
-    """Return how many counts of each size but the last to try."""
-    return math.ceil(math.pow(_TRIES / math.perm(usable, sizes), 1 / max(1, sizes - 1)))
-
-
-def _fills(
-    count: Fraction, order: Sequence[_Candidate], free: Mapping[str, int], window: int
-) -> Iterator[_Mix]:
-    """Yield the mixes that use all the sizes, each but the last as far as it goes."""
-    first, others = order[0], order[1:]
-    needed, most = math.ceil(count / first.gpus), _most_vms(first, free)
-    if not others:
-        if needed <= most:
-            yield ((first, needed),)
-        return
-    top = min(most, needed - 1)
-    for vms in range(top, max(0, top - window), -1):
-        left = _after(free, ((first, vms),))
-        for rest in _fills(count - vms * first.gpus, others, left, window):
-            yield ((first, vms), *rest)
-
-
-def _most_vms(candidate: _Candidate, free: Mapping[str, int]) -> int:
-    return min(free[name] // candidate.vcpus for name in candidate.pools)
-
-
-def _most_gpus(candidates: Sequence[_Candidate], free: Mapping[str, int]) -> Fraction:
-    """Return a bound on the GPUs within quota: as if parts of VMs could be had."""
-    left, total = dict(free), Fraction(0)
-    for c in sorted(candidates, key=lambda c: c.vcpus / c.gpus):
-        vcpus = min(left[name] for name in c.pools)
-        left |= {name: left[name] - vcpus for name in c.pools}
-        total += vcpus * c.gpus / c.vcpus
-    return total
-
-
-def _after(free: Mapping[str, int], mix: _Mix) -> dict[str, int]:
-    left = dict(free)
-    for candidate, vms in mix:
-        for name in candidate.pools:
-            left[name] -= vms * candidate.vcpus
-    return left
-
-
-def _rank(mix: _Mix) -> tuple[bool, float, int, list[str]]:
-    """Order mixes: not retiring, cheap (unknown last), few VMs, by name."""
-    total = sum(math.inf if c.price is None else c.price * vms for c, vms in mix)
-    retiring = any(c.offer.access == "retiring" for c, _ in mix)
-    return (retiring, total, sum(vms for _, vms in mix), sorted(c.offer.size for c, _ in mix))
-
-
-def _closest(
-    needs: Sequence[Need],
-    candidates: Mapping[str, Sequence[_Candidate]],
-    free: Mapping[str, int],
-) -> tuple[_Pick, ...]:
-    """Meet each need by the one size that lacks the fewest vCPUs."""
-    if not needs:
-        return ()
-    need = needs[0]
-    ways: list[_Mix] = [((c, math.ceil(need.count / c.gpus)),) for c in candidates[need.text]]
-    best = min(ways, key=lambda mix: (_lacking(mix, free), _rank(mix)))
-    picks = tuple(_Pick(need=need, offer=c.offer, vms=vms) for c, vms in best)
-    return (*picks, *_closest(needs[1:], candidates, _after(free, best)))
-
-
-def _lacking(mix: _Mix, free: Mapping[str, int]) -> int:
-    """Return the vCPUs that the mix lacks more than are lacking already."""
-    left = _after(free, mix)
-    return sum(max(0, -left[name]) - max(0, -free[name]) for name in left)
-
-
 # --- the verdict
 
 
-def _required(picks: Iterable[_Pick], spot: bool) -> dict[str, int]:
+def _required(picks: Iterable[Pick], spot: bool) -> dict[str, int]:
     """Return the vCPUs that the picks take of each quota; unknown vCPUs count nothing."""
     required: dict[str, int] = {}
     for pick in picks:
@@ -543,7 +374,7 @@ def _unknown_pools(required: Mapping[str, int], pools: Mapping[str, Quota]) -> l
     return [quota.name for key, quota in pools.items() if key in required and quota.free is None]
 
 
-def _placement(pick: _Pick, spot: bool) -> Placement:
+def _placement(pick: Pick, spot: bool) -> Placement:
     offer, count, price = pick.offer, exact_gpus(pick.offer), _price(pick.offer, spot)
     return Placement(
         need=pick.need.text,
@@ -589,12 +420,12 @@ def _actions(
     yield from choice.unknown
     for name in _unknown_pools(required, pools):
         yield (
-            f"The quota {name!r} in {place.region} is not known: ai4infra quota list --region"
-            f" {place.region} shows what Azure tells."
+            f"The quota {name!r} in {place.region} is not known:"
+            f" `ai4infra quota list --region {place.region}` shows what Azure tells."
         )
 
 
-def _mixes_named(needs: Sequence[Need], picks: Sequence[_Pick]) -> Iterator[str]:
+def _mixes_named(needs: Sequence[Need], picks: Sequence[Pick]) -> Iterator[str]:
     """Say where only a mix fits; a need that is given twice is two needs and no mix."""
     for need in dict.fromkeys(needs):
         sizes = [pick for pick in picks if pick.need == need]
@@ -617,7 +448,7 @@ def _remarks_on_picks(
             yield f"{pick.offer.size} {pick.offer.access_reason}."
 
 
-def _fitting(pick: _Pick, pools: Mapping[str, Quota], spot: bool) -> int:
+def _fitting(pick: Pick, pools: Mapping[str, Quota], spot: bool) -> int:
     """Return how many VMs of the size the known quotas allow, nothing else counted."""
     free = [pools[name].free for name in _pool_keys(pick.offer, spot)]
     known = [left // pick.offer.vcpus for left in free if left is not None and pick.offer.vcpus]

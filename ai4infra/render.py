@@ -7,6 +7,8 @@ table, null in JSON and YAML, empty in CSV and TSV; it is never a zero.
 from __future__ import annotations
 
 import csv
+import re
+import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -26,6 +28,8 @@ Query = Callable[[Any], Any]
 Tone = Literal["dim", "good", "bad"]
 
 _GAP = "  "
+_HELD = "\x00"
+"""Stands for a blank at which no line may break."""
 _STYLES = {"bold": "\x1b[1m", "dim": "\x1b[2m", "good": "\x1b[32m", "bad": "\x1b[31m"}
 _RESET = "\x1b[0m"
 
@@ -51,6 +55,12 @@ class Screen(NamedTuple):
     color: bool = False
 
 
+class Verbatim(str):
+    """A line that is never wrapped: a command, to be copied, or one of a table."""
+
+    __slots__ = ()
+
+
 class Page(NamedTuple):
     """A whole answer: the document for machines, and its rows and lines for people."""
 
@@ -61,6 +71,7 @@ class Page(NamedTuple):
     columns: Sequence[Column]
     above: Sequence[str] = ()
     below: Sequence[str] = ()
+    """Lines around the table; on a terminal they are wrapped, unless they are ``Verbatim``."""
     tone: Callable[[Any], Tone | None] = lambda row: None
 
 
@@ -271,7 +282,8 @@ def _page_table(page: Page, screen: Screen) -> Rendered:
         screen,
         [page.tone(row) for row in page.rows],
     )
-    blocks = [_lines(page.above), table if page.rows else "", _lines(page.below)]
+    above, below = _lines(page.above, screen.width), _lines(page.below, screen.width)
+    blocks = [above, table if page.rows else "", below]
     return Rendered("\n\n".join(filter(None, blocks)), hidden)
 
 
@@ -279,11 +291,27 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Any]) -> list[str]:
     """Return the lines of a small table for use among other lines: whole and without colours."""
     cells = [[column.cell(row) for column in columns] for row in rows]
     titles, right = [c.title for c in columns], [c.right for c in columns]
-    return _table(titles, right, cells, Screen()).split("\n")
+    return [Verbatim(line) for line in _table(titles, right, cells, Screen()).split("\n")]
 
 
-def _lines(lines: Iterable[str]) -> str:
-    return "\n".join(map(_clean, lines))
+def _lines(lines: Iterable[str], width: int | None) -> str:
+    return "\n".join(part for line in lines for part in _wrapped(line, width))
+
+
+def _wrapped(line: str, width: int | None) -> list[str]:
+    """Break a line between words where the terminal would break it anywhere; not in backticks."""
+    clean = _clean(line)
+    if width is None or isinstance(line, Verbatim) or _width(clean) <= width:
+        return [clean]
+    indent = clean[: len(clean) - len(clean.lstrip())]
+    parts = textwrap.wrap(
+        re.sub(r"`[^`]*`", lambda command: command[0].replace(" ", _HELD), clean),
+        width,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.replace(_HELD, " ") for part in parts]
 
 
 def _fitting(

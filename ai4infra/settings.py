@@ -59,6 +59,12 @@ _AZURE_ENV = {
 }
 
 
+def wants_sandbox(env: Mapping[str, str]) -> bool:
+    """Tell whether the environment chooses the example world."""
+    said = env.get("AI4INFRA_SANDBOX", "").strip().casefold()
+    return said not in ("", "0", "false", "no", "off")
+
+
 class AzAccount(msgspec.Struct, frozen=True, kw_only=True):
     """A subscription in the az profile."""
 

@@ -79,6 +79,7 @@ def check_wanted(wanted: StorageWanted) -> None:
     _check_protection(wanted)
     _check_lifecycles(wanted)
     _check_tags(wanted.tags)
+    _check_level_tag(wanted)
 
 
 def _check_network(wanted: StorageWanted) -> None:
@@ -115,14 +116,25 @@ def check_address(text: str) -> None:
             f"A range of {network.num_addresses} addresses ({text}) is not taken.",
             hint="Give each address by itself, without /31 or /32.",
         )
-    if any(network.subnet_of(ipaddress.IPv4Network(n)) for n in _PRIVATE_RANGES):
+    if any(network.overlaps(ipaddress.IPv4Network(n)) for n in _NOT_PUBLIC):
         raise UsageError(
-            f"{text} is private: the service sees only public addresses.",
+            f"{text} is private, or has addresses that are: the service sees only public ones.",
             hint="Let a virtual network in by --allow-subnet or --private-endpoint.",
         )
 
 
-_PRIVATE_RANGES: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+# https://www.iana.org/assignments/iana-ipv4-special-registry: addresses that no packet from
+# outside comes from.
+_NOT_PUBLIC: Final = (
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "224.0.0.0/3",
+)
 
 
 def _check_id(text: str, pattern: re.Pattern[str], what: str, how: str) -> None:
@@ -152,7 +164,7 @@ def _check_key(wanted: StorageWanted) -> None:
 def _check_protection(wanted: StorageWanted) -> None:
     asked = {
         "blob versioning": wanted.versioning,
-        "the change feed": wanted.change_feed,
+        "change feed": wanted.change_feed,
         "point-in-time restore": wanted.restore_days is not None,
     }
     clash = [name for name, is_asked in asked.items() if is_asked]
@@ -198,6 +210,16 @@ def _check_tags(tags: dict[str, str]) -> None:
         raise UsageError(f"The tag {twice[0]} is given twice; case makes no difference.")
     for name, value in tags.items():
         _check_tag(name, value)
+
+
+def _check_level_tag(wanted: StorageWanted) -> None:
+    """Refuse to record a level whose demands nobody would look at."""
+    tagged = classification.recorded(wanted.tags)
+    if tagged is not None and tagged != classification.known_level(wanted.classification):
+        raise UsageError(
+            f"A tag alone does not make data {tagged.name}.",
+            hint=f"Say --classification {tagged.name}: it sets the tag, and what it demands.",
+        )
 
 
 def _check_tag(name: str, value: str) -> None:

@@ -12,7 +12,8 @@ PAGE = PACKAGE.parent / "docs" / "architecture.md"
 READS_DATA = {"gpus", "classification", "limits", "roles", "mounts"}
 PURE = {
     *READS_DATA,
-    *("errors", "model", "ids", "storage_names", "sizing", "recon", "needs", "plan", "render"),
+    *("errors", "model", "ids", "storage_names", "sizing", "recon", "selection", "summary"),
+    *("mixes", "needs", "plan", "render", "diagnosis"),
     *("lifecycle", "arm", "storage_checks", "storage_target", "storage_plan", "emit", "audit"),
 }
 CLOCKS = {"now", "today", "utcnow", "time", "monotonic", "perf_counter"}
@@ -126,11 +127,23 @@ def may_import(kept: dict[str, list[str]], module: str, name: str) -> bool:
     return not rows or module in kept[max(rows, key=len)]
 
 
+def impure_files() -> set[str]:
+    """Files of pure modules that may touch the world, as the page lists them."""
+    section = PAGE.read_text("utf-8").split("## Impure files of pure modules\n", 1)[1]
+    return set(re.findall(r"^\| `([\w/.]+)` \|", section, re.MULTILINE))
+
+
+def test_the_impure_files_that_the_page_names_are_there() -> None:
+    assert all((PACKAGE / name).is_file() for name in impure_files())
+
+
 def test_the_core_reads_no_clock_and_opens_no_file() -> None:
+    allowed = impure_files()
     wrong = [
         f"{file.relative_to(PACKAGE)}:{node.lineno} calls {ast.unparse(node.func)}"
         for module in sorted(PURE & set(modules()))
         for file in modules()[module]
+        if str(file.relative_to(PACKAGE)) not in allowed
         for node in ast.walk(tree(file))
         if isinstance(node, ast.Call) and is_impure(module, node.func)
     ]

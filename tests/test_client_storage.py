@@ -118,7 +118,14 @@ def test_a_machine_without_identity_gets_one_and_then_its_role() -> None:
     kinds = [step.kind for step in plan.changes]
     assert kinds[0] == "managed identity"
     assert kinds[-2:] == ["role assignment", "role assignment"]
-    assert [g.label for g in wanted_of(plan).grants] == ["me"]
+    assert [g.label for g in wanted_of(plan).grants] == ["me", VM]
+
+
+def test_a_machine_without_identity_gets_no_role_on_a_container_that_is_not_there() -> None:
+    access = [Access(role=READER, who=VM, container="nope")]
+    plan = azure(empty()).plan_storage(access=access, enable_identity=True)
+    assert [s.name for s in plan.refusals] == [VM]
+    assert "no such container" in str(plan.refusals[0].reason)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,18 @@ def test_a_classification_keeps_out_who_it_does_not_admit() -> None:
     assert plan.changes == ()
 
 
+def test_a_classification_that_may_not_be_read_is_unknown_and_said() -> None:
+    script = Script().on("storageAccounts/datasets[?]", failed(403, "AuthorizationFailed"))
+    script.replies += azure().replies
+    assert any("classification" in w for w in assigned(script).warnings)
+
+
+def test_locks_that_may_not_be_read_are_unknown_and_said() -> None:
+    script = Script().on("GET .*Authorization/locks", failed(403, "AuthorizationFailed"))
+    script.replies += azure().replies
+    assert any("locks" in w for w in assigned(script).warnings)
+
+
 def test_an_account_that_does_not_exist_is_not_found() -> None:
     script = Script().on("storageAccounts/datasets[?]", failed(404, "ResourceNotFound"))
     script.replies += azure().replies

@@ -173,6 +173,11 @@ def test_a_plan_for_an_unregistered_provider_says_so_or_registers_it() -> None:
     assert plan.steps[0].kind == "provider registration"
 
 
+def test_a_group_that_is_there_is_kept_where_the_provider_is_not_registered() -> None:
+    plan = provision.plan_storage(azure(account=UNREGISTERED).session(), a_wanted(register=True))
+    assert [s.action for s in plan.steps if s.kind == "resource group"] == ["keep"]
+
+
 @pytest.mark.parametrize("part", ["name", "group"])
 def test_nothing_is_planned_where_what_decides_cannot_be_read(part) -> None:
     with pytest.raises(ForbiddenError):
@@ -205,6 +210,7 @@ def test_everything_of_an_account_is_looked_at() -> None:
         ("containers", "containers"),
         ("policy", "lifecycle"),
         ("assignments", "assignments"),
+        ("locks", "locks"),
     ],
 )
 def test_what_may_not_be_read_of_an_account_is_unknown(part, field) -> None:

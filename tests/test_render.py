@@ -205,3 +205,21 @@ def test_any_text_keeps_its_row_in_every_line_format(values: list[tuple[str, lis
     ]
     decoded = [msgspec.json.decode(line) for line in text("jsonl", rows).split("\n") if line]
     assert [row["name"] for row in decoded] == [row.name for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("  ask for what is there", ["  ask for", "    what is", "    there"]),
+        ("see `a b c d e f` now", ["see", "  `a b c d e f`", "  now"]),
+        ("https://example.org/page", ["https://example.org/page"]),
+        (r.Verbatim("a command that is long"), ["a command that is long"]),
+        ("short", ["short"]),
+    ],
+)
+def test_a_terminal_breaks_prose_between_words_and_nothing_else(
+    line: str, lines: list[str]
+) -> None:
+    shown = page((), below=[line])
+    assert r.render(shown, "table", screen=r.Screen(width=11)).text.split("\n") == lines
+    assert r.render(shown, "table").text == line

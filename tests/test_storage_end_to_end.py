@@ -234,6 +234,30 @@ def test_a_failure_in_the_middle_is_finished_by_the_next_run(az, between) -> Non
     assert az.plan_storage().changes == ()
 
 
+def test_an_update_of_soft_delete_leaves_other_settings_of_the_blob_service(az) -> None:
+    created(az, account="settings00")
+    cors = {
+        "corsRules": [
+            {
+                "allowedOrigins": ["https://example.com"],
+                "allowedMethods": ["GET"],
+                "maxAgeInSeconds": 60,
+                "exposedHeaders": ["*"],
+                "allowedHeaders": ["*"],
+            }
+        ]
+    }
+    id_ = f"{group_id(az)}/providers/{ACCOUNTS}/settings00/blobServices/default"
+    tracking = {"enable": True, "name": "AccessTimeTracking"}
+    others = {"cors": cors, "lastAccessTimeTrackingPolicy": tracking}
+    make(az, id_, "2024-01-01", properties=others)
+    created(az, account="settings00", update=True)
+    settings = az.storage_details("settings00").blob_service
+    assert settings.blob_soft_delete_days == settings.container_soft_delete_days == 7
+    assert settings.raw["cors"] == cors
+    assert settings.raw["lastAccessTimeTrackingPolicy"] == tracking
+
+
 def test_ctrl_c_in_mid_creation_is_understood_by_the_next_run(az, between) -> None:
     between.instead("GET", "asyncoperations", broken(KeyboardInterrupt()))
     with pytest.raises(provision.ApplyInterrupted) as caught:

@@ -529,6 +529,16 @@ def test_redundancy_without_zones_changes_by_an_update():
     assert body_of(step) == {"sku": {"name": "Standard_GRS"}}
 
 
+def test_an_account_that_a_run_before_did_not_finish_gets_its_soft_delete():
+    off = BlobServiceSettings(blob_soft_delete_days=0, container_soft_delete_days=0)
+    look = structs.replace(looked_at(made(a_wanted())), blob_service=off, containers=())
+    step = only(storage_steps(a_wanted(), look), "blob service settings")
+    assert (step.action, step.reason) == ("update", None)
+    unknown = structs.replace(look, containers=None)
+    kept = only(storage_steps(a_wanted(), unknown), "blob service settings")
+    assert kept.action == "keep"
+
+
 def test_less_soft_delete_than_wanted_is_drift_of_the_blob_service():
     look = structs.replace(
         looked_at(made(a_wanted())),
@@ -903,6 +913,28 @@ def test_a_lock_above_the_account_is_lock_enough():
     assert "keep (CanNotDelete)" in str(step.reason)
 
 
+@pytest.mark.parametrize("lock", [True, False])
+def test_locks_that_could_not_be_read_are_unknown_and_said(lock: bool):
+    plan = storage_steps(a_wanted(lock=lock), StorageLook(locks=None))
+    assert [w for w in plan.warnings if "locks" in w and "could not be read" in w]
+    assert plan.refusals == ()
+
+
+def test_unknown_locks_are_not_worth_a_word_where_nothing_changes():
+    look = structs.replace(looked_at(made(a_wanted())), locks=None)
+    assert storage_steps(a_wanted(), look).warnings == ()
+
+
+def test_unknown_locks_are_said_before_roles_and_deletions():
+    look = structs.replace(looked_at(made(a_wanted())), locks=None)
+    plans = [
+        rbac_steps((HERE,), (), locks=None),
+        rbac_remove_steps((HERE,), (an_assignment(),), locks=None),
+        storage_delete_steps(look),
+    ]
+    assert [any("locks" in w for w in plan.warnings) for plan in plans] == [True] * 3
+
+
 def test_a_lock_against_changes_refuses_changes_and_nothing_else():
     world = made(a_wanted())
     look = structs.replace(looked_at(world), locks=(a_lock(level="ReadOnly"),))
@@ -939,6 +971,34 @@ def test_what_the_service_does_not_tell_is_unknown_and_does_not_pass():
     ]
 
 
+# --- What could not be read ---
+
+
+def test_containers_that_could_not_be_read_are_not_written_over():
+    look = structs.replace(looked_at(made(a_wanted())), containers=None)
+    (refusal,) = storage_steps(a_wanted(), look).refusals
+    assert refusal.kind == "container"
+    assert "could not be read" in str(refusal.reason)
+
+
+def test_private_endpoints_that_could_not_be_read_are_not_written_over():
+    plan = storage_steps(FLAT, StorageLook(endpoints=None))
+    (refusal,) = plan.refusals
+    assert refusal.kind == "private endpoint"
+    assert "could not be read" in str(refusal.reason)
+
+
+def test_roles_that_could_not_be_read_are_said_of_a_new_account_as_well():
+    plan = storage_steps(a_wanted(grants=(a_grant(),)), StorageLook(assignments=None))
+    assert any("role assignments" in w for w in plan.warnings)
+
+
+def test_a_name_whose_owner_is_unknown_is_not_called_somebody_elses():
+    look = StorageLook(name=NameCheck(state="in use"))
+    (refusal,) = storage_steps(a_wanted(), look).refusals
+    assert "could not be found out" in str(refusal.reason)
+
+
 # --- Deleting ---
 
 
@@ -957,6 +1017,14 @@ def test_a_deletion_says_what_is_lost_and_takes_our_endpoints_along():
     assert any("Soft delete does not outlive" in w for w in plan.warnings)
     assert any("classified confidential" in w for w in plan.warnings)
     assert any("pe-by-hand stays" in w for w in plan.warnings)
+
+
+def test_an_endpoint_that_could_not_be_read_is_named_before_a_deletion():
+    unread = PrivateEndpoint(id=arm.endpoint_id(ACCOUNT_ID, "blob"), name="pe", state="Approved")
+    look = structs.replace(looked_at(made(a_wanted())), endpoints=(unread,))
+    plan = storage_delete_steps(look)
+    assert [s.kind for s in plan.steps] == ["storage account"]
+    assert any(unread.id in w and "could not be read" in w for w in plan.warnings)
 
 
 def test_what_a_deletion_loses_is_unknown_where_containers_were_not_listed():
@@ -1004,7 +1072,7 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
         ({"key_identity": KEY_IDENTITY}, "no key"),
         ({"key_uri": KEY, "key_identity": ALICE}, "user-assigned identity"),
         ({"versioning": True}, "no blob versioning"),
-        ({"change_feed": True}, "no the change feed"),
+        ({"change_feed": True}, "no change feed"),
         ({"restore_days": 6}, "point-in-time restore"),
         ({"hns": False, "restore_days": 6}, "needs versioning"),
         (

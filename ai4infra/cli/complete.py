@@ -63,7 +63,7 @@ def sizes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 def sort_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete what rows can be sorted by, upwards or downwards."""
-    from ai4infra.recon import SORT_KEYS
+    from ai4infra.selection import SORT_KEYS
 
     return _matching((*SORT_KEYS, *(f"-{key}" for key in SORT_KEYS)), incomplete)
 

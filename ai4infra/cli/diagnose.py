@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.complete import sizes
+from ai4infra.cli import complete
 from ai4infra.cli.options import (
     SETTINGS,
     Command,
@@ -19,16 +20,16 @@ from ai4infra.cli.options import (
     Options,
     common,
     filled,
+    number,
 )
 from ai4infra.cli.output import Output
 from ai4infra.errors import EXIT_NO, UsageError
 
 if TYPE_CHECKING:
+    from ai4infra.diagnosis.answer import Question
     from ai4infra.diagnosis.logs import LogSource
     from ai4infra.diagnosis.series import Collector
-    from ai4infra.diagnosis.verdict import Diagnosis, GpuRow, Question, Verdict
     from ai4infra.model import GpuFacts
-    from ai4infra.render import Column, Page, Tone
 
 EXAMPLES = """
 nvidia-smi dmon -s pum -o DT > gpu.txt   # while the job runs, with the two below
@@ -61,6 +62,38 @@ def _log(name: str, what: str) -> Callable[[F], F]:
     )
 
 
+def _price(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    amount = number(ctx, param, value)
+    if amount is not None and not (amount >= 0 and math.isfinite(amount)):
+        raise click.BadParameter(f"{value!r} is no price", ctx, param)
+    return amount
+
+
+def priced(function: F) -> F:
+    """Give a command ``--price`` and ``--currency``."""
+    price: Callable[[F], F] = click.option(
+        "--price",
+        metavar="AMOUNT",
+        callback=_price,
+        help="What the VM costs an hour, in --currency.",
+    )
+    currency: Callable[[F], F] = click.option(
+        "--currency", default="USD", metavar="CODE", help="Currency of --price."
+    )
+    return price(currency(function))
+
+
+def reported(function: F) -> F:
+    """Give a command ``--report``."""
+    option: Callable[[F], F] = click.option(
+        "--report",
+        metavar="FILE.html",
+        callback=filled,
+        help="Write a page with the timeline; it needs nothing beside itself.",
+    )
+    return option(function)
+
+
 @diagnose.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
 @click.argument("captures", metavar="[CAPTURE]...", nargs=-1, type=click.Path(allow_dash=True))
 @_log("gpu", "Log of nvidia-smi dmon, or of nvidia-smi --query-gpu=… --format=csv.")
@@ -70,17 +103,11 @@ def _log(name: str, what: str) -> Callable[[F], F]:
 @click.option(
     "--size",
     metavar="NAME",
-    shell_complete=sizes,
+    shell_complete=complete.sizes,
     help="Size of the VM: its network and disk limits, and how many GPUs it has.",
 )
-@click.option("--price", type=click.FloatRange(min=0), help="What the VM costs an hour.")
-@click.option("--currency", default="USD", metavar="CODE", help="Currency of --price.")
-@click.option(
-    "--report",
-    metavar="FILE.html",
-    callback=filled,
-    help="Write a page with the timeline; it needs nothing beside itself.",
-)
+@priced
+@reported
 @common()
 def replay(options: Options, **given: Any) -> None:
     """Judge saved logs and captures.
@@ -88,6 +115,7 @@ def replay(options: Options, **given: Any) -> None:
     A log may be any of the known kinds under any of the options, plain or gzip, and - is the
     standard input. The exit code is 4 when the GPUs starve, and 0 otherwise.
     """
+    from ai4infra.cli.diagnose_pages import diagnosis_page
     from ai4infra.cli.diagnose_report import check_report, write_report
     from ai4infra.diagnosis.verdict import diagnose as judged
 
@@ -161,8 +189,8 @@ def _question(
     currency: str,
     remarks: tuple[str, ...],
 ) -> Question:
+    from ai4infra.diagnosis.answer import Question
     from ai4infra.diagnosis.logs import one_host
-    from ai4infra.diagnosis.verdict import Question
     from ai4infra.gpus import facts
 
     host = one_host(source.host for source in sources)
@@ -178,108 +206,3 @@ def _question(
 def _remarks(paths: Sequence[str], sources: Sequence[LogSource]) -> Iterator[str]:
     for path, source in zip(paths, sources, strict=True):
         yield from (f"{path}: {text}" for text in source.notes.remarks())
-
-
-# --- the page
-
-
-def diagnosis_page(found: Diagnosis, size: GpuFacts | None) -> Page:
-    """Return a diagnosis as every command prints it."""
-    from ai4infra.diagnosis.verdict import GpuRow
-    from ai4infra.render import Page, document
-
-    parts = {name: getattr(found, name) for name in found.__struct_fields__}
-    return Page(
-        document=document("diagnosis", size=size.size if size else None, **parts),
-        rows=found.gpus,
-        row_type=GpuRow,
-        columns=_columns(),
-        above=list(_title(found.verdict)),
-        below=list(_below(found)),
-        tone=_tone,
-    )
-
-
-def _title(verdict: Verdict) -> Iterator[str]:
-    yield verdict.sentence
-    yield f"Cause: {_WORDS[verdict.cause]}; confidence: {verdict.confidence}."
-    if verdict.lost_share is not None:
-        cost = ""
-        if verdict.lost_per_hour is not None:
-            cost = f": {verdict.lost_per_hour:,.2f} {verdict.currency} an hour"
-        yield f"GPU time that is not used: {verdict.lost_share * 100:.0f} %{cost}."
-
-
-_WORDS = {
-    "fetch": "fetch-bound",
-    "prep": "prep-bound",
-    "network": "network-bound",
-    "checkpoint": "checkpoint stalls",
-    "gpu": "GPU-bound",
-    "idle": "idle",
-    "other": "other (communication, small batches)",
-    "undetermined": "undetermined",
-}
-
-
-def _columns() -> list[Column]:
-    from ai4infra.render import Column
-
-    return [
-        Column("GPU", lambda r: r.gpu),
-        Column("State", lambda r: r.state),
-        Column("Util", lambda r: _share(r.utilization), True),
-        Column("Below 10 %", lambda r: _share(r.low_share), True, 2),
-        Column("Memory busy", lambda r: _share(r.memory_activity), True, 3),
-        Column("Power", lambda r: _watts(r), True, 4),
-        Column("Readings", lambda r: str(r.samples), True, 5),
-        Column("Note", lambda r: r.note or "", False, 6),
-    ]
-
-
-def _share(value: float | None) -> str:
-    return "?" if value is None else f"{value * 100:.0f} %"
-
-
-def _watts(row: GpuRow) -> str:
-    if row.power_w is None:
-        return "?"
-    share = "" if row.power_share is None else f" ({row.power_share * 100:.0f} %)"
-    return f"{row.power_w:.0f} W{share}"
-
-
-def _tone(row: GpuRow) -> Tone | None:
-    tones: dict[str, Tone] = {"starved": "bad", "full": "good", "unused": "dim", "unknown": "dim"}
-    return tones.get(row.state)
-
-
-def _below(found: Diagnosis) -> Iterator[str]:
-    blocks = (
-        ("Phases:", _phase_lines(found) if len(found.phases) > 1 else ()),
-        ("Evidence:", (each.text for each in found.evidence)),
-        ("Missing:", found.missing),
-        ("What to do, in order of effect:", _fix_lines(found)),
-    )
-    separator = False
-    for title, lines in blocks:
-        told = [f"  {line}" for line in lines]
-        if told:
-            yield from ([""] if separator else [])
-            yield title
-            yield from told
-            separator = True
-
-
-def _phase_lines(found: Diagnosis) -> Iterator[str]:
-    start = found.phases[0].start_s
-    for phase in found.phases:
-        span = f"{phase.start_s - start:.0f} to {phase.end_s - start:.0f} s"
-        judged = ", judged" if phase.judged else ""
-        yield f"{phase.phase}: {span}, GPUs at {phase.utilization * 100:.0f} %{judged}"
-
-
-def _fix_lines(found: Diagnosis) -> Iterator[str]:
-    for number, fix in enumerate(found.fixes, start=1):
-        yield f"{number}. {fix.text} {fix.effect}"
-        if fix.command:
-            yield f"   {fix.command}"

@@ -10,7 +10,7 @@ import click
 
 from ai4infra.cli.complete import sizes
 from ai4infra.cli.mount import begun, machine_of, machine_option, refuse_sandbox
-from ai4infra.cli.options import SETTINGS, Command, F, HintedUsage, Options, common, filled
+from ai4infra.cli.options import SETTINGS, Command, F, HintedUsage, Options, common, filled, number
 from ai4infra.cli.start import offline
 from ai4infra.errors import EXIT_NO, EXIT_OK
 
@@ -151,14 +151,14 @@ def _tone(cause: Cause) -> Tone | None:
 )
 @click.option(
     "--workers",
-    type=click.IntRange(1, 256),
+    callback=number,
     metavar="COUNT",
     help="Readers at the same time.  [default: CPUs, 32 at most]",
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.5, 600),
-    default=10.0,
+    callback=number,
+    default="10",
     metavar="SECONDS",
     help="The most that each pass takes.",
 )
@@ -209,12 +209,14 @@ def _need(given: dict[str, Any]) -> Need | None:
 
 
 def _bounds(given: dict[str, Any]) -> Bounds:
-    from ai4infra.live.probe import Bounds, default_bytes
+    from ai4infra.live.probe import checked, default_bytes
     from ai4infra.sizing import parse_bytes
 
     limit = parse_bytes(given["size_limit"]) if given["size_limit"] else default_bytes()
-    workers = given["workers"] or min(32, os.cpu_count() or 1)
-    return Bounds(workers=workers, max_seconds=given["seconds"], max_bytes=limit)
+    workers = given["workers"]
+    if workers is None:
+        workers = min(32, os.cpu_count() or 1)
+    return checked(workers, given["seconds"], limit)
 
 
 def _probe_page(done: Probe) -> Page:

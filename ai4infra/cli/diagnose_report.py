@@ -12,9 +12,9 @@ from ai4infra import __version__
 from ai4infra.errors import Ai4infraError
 
 if TYPE_CHECKING:
+    from ai4infra.diagnosis.answer import Diagnosis
     from ai4infra.diagnosis.samples import Host
     from ai4infra.diagnosis.series import Collector
-    from ai4infra.diagnosis.verdict import Diagnosis
 
 
 def check_report(path: str) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ai4infra.cli.diagnose import known_size, priced, reported
 from ai4infra.cli.diagnose_path import size_option
 from ai4infra.cli.mount import refuse_sandbox
-from ai4infra.cli.options import SETTINGS, Command, Options, common, filled
+from ai4infra.cli.options import SETTINGS, Command, Options, common, filled, number
 from ai4infra.cli.start import offline
 from ai4infra.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
 
@@ -29,8 +30,8 @@ ai4infra diagnose watch --interval 0.5 -o json
 
 
 @click.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
-@click.option("--duration", type=float, default=60.0, metavar="SECONDS", help="How long.")
-@click.option("--interval", type=float, default=1.0, metavar="SECONDS", help="How often.")
+@click.option("--duration", callback=number, default="60", metavar="SECONDS", help="How long.")
+@click.option("--interval", callback=number, default="1", metavar="SECONDS", help="How often.")
 @click.option("--path", metavar="PATH", callback=filled, help="Where the training data is read.")
 @click.option(
     "--save",
@@ -38,14 +39,8 @@ ai4infra diagnose watch --interval 0.5 -o json
     callback=filled,
     help="Keep the samples in a new file, for `diagnose replay`.",
 )
-@click.option(
-    "--report",
-    metavar="FILE.html",
-    callback=filled,
-    help="Write a page with the timeline; it needs nothing beside itself.",
-)
-@click.option("--price", type=click.FloatRange(min=0), help="What the VM costs an hour.")
-@click.option("--currency", default="USD", metavar="CODE", help="Currency of --price.")
+@reported
+@priced
 @size_option
 @common()
 def watch(options: Options, **given: Any) -> None:
@@ -54,7 +49,6 @@ def watch(options: Options, **given: Any) -> None:
     Costs less than 1 % of one core. Exit code 4 when the GPUs starve; Ctrl-C ends it early with
     the verdict so far, and exit code 130.
     """
-    from ai4infra.cli.diagnose import known_size
     from ai4infra.cli.diagnose_report import check_report
     from ai4infra.live.sampler import check_times
 
@@ -90,8 +84,9 @@ def _source(given: dict[str, Any]) -> LiveSource:
 
 def _judge(collected: Collector, source: LiveSource, out: Output, given: dict[str, Any]) -> bool:
     """Print the verdict, write the report; tell whether the GPUs starve."""
-    from ai4infra.cli.diagnose import diagnosis_page
-    from ai4infra.diagnosis.verdict import Question, diagnose
+    from ai4infra.cli.diagnose_pages import diagnosis_page
+    from ai4infra.diagnosis.answer import Question
+    from ai4infra.diagnosis.verdict import diagnose
     from ai4infra.gpus import facts
 
     size = facts(source.host.size) if source.host.size else None

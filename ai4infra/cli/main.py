@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 import click
 
 from ai4infra.cli.options import SETTINGS, Group, HintedUsage, Lazy, switches
-from ai4infra.cli.output import error_lines
+from ai4infra.cli.output import error_lines, in_sandbox
 from ai4infra.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Ai4infraError
 
 EXIT_CLOSED_PIPE = 141
@@ -60,7 +60,7 @@ class Root(Group):
 
         if not standalone_mode:
             return call()
-        sys.exit(_guarded(call, debug="--debug" in words))
+        sys.exit(_guarded(call, debug="--debug" in words, sandbox="--sandbox" in words))
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the command line; ``--help`` prints here."""
@@ -85,7 +85,7 @@ def _closed_pipe_told() -> Iterator[None]:
         raise ClosedPipeError from error
 
 
-def _guarded(call: Any, *, debug: bool) -> int:
+def _guarded(call: Callable[[], Any], *, debug: bool, sandbox: bool) -> int:
     """Return the exit code of a call, telling on stderr why it is not 0."""
     try:
         code = call()
@@ -99,7 +99,7 @@ def _guarded(call: Any, *, debug: bool) -> int:
     except click.ClickException as error:
         return _tell_usage(error)
     except Exception as error:
-        code = _tell(error, debug=debug)
+        code = _tell(error, debug=debug, sandbox=sandbox)
         _flush_or_discard()
         return code
 
@@ -139,10 +139,11 @@ def _hint(error: click.ClickException) -> str | None:
     return f"`{ctx.command_path} --help` shows what there is." if ctx else None
 
 
-def _tell(error: Exception, *, debug: bool) -> int:
+def _tell(error: Exception, *, debug: bool, sandbox: bool) -> int:
     """Tell of an error of ours, or of one that nobody expected."""
     if isinstance(error, Ai4infraError):
-        error_lines(error.message, code=error.code, hint=error.hint)
+        hint = in_sandbox(error.hint) if sandbox and error.hint else error.hint
+        error_lines(error.message, code=error.code, hint=hint)
         if debug and error.detail:
             click.echo(error.detail, err=True)
         return error.exit_code

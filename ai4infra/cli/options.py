@@ -276,6 +276,14 @@ def number(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
         raise click.BadParameter(f"{value!r} is no number", ctx, param) from None
 
 
+def whole(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Return the whole number that an option was given. A callback of click's."""
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no whole number", ctx, param) from None
+
+
 def listed(ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> tuple[str, ...]:
     """Return the values of a repeatable option; each may itself be a list with commas.
 

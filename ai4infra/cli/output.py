@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ai4infra.cli.options import Options
+    from ai4infra.model import Problem
     from ai4infra.render import Format, Page, Query, Screen
 
 SANDBOX_NOTICE = "sandbox: an example world, not your subscription"
@@ -33,18 +35,16 @@ class Output:
         self._quiet = options.only_show_errors
         self._verbose = (options.verbose or options.debug) and not self._quiet
         self._debug = options.debug
+        self._sandbox = options.sandbox
+        self._subscription_said = bool(options.subscriptions or options.all_subscriptions)
         self._progress_shown = False
-
-    @property
-    def for_people(self) -> bool:
-        """True when the result is a table that a person reads."""
-        return self.format == "table" and self.query is None
 
     def result(self, page: Page) -> None:
         """Print the result to stdout; nothing else ever goes there."""
         from ai4infra.render import render
 
         self.end_progress()
+        page = page._replace(below=[type(line)(self._copyable(line)) for line in page.below])
         done = render(page, self.format, query=self.query, screen=screen(sys.stdout))
         if done.text:
             click.echo(done.text)
@@ -78,7 +78,12 @@ class Output:
     def problem(self, text: str, *, code: str | None = None, hint: str | None = None) -> None:
         """Tell of a part that failed while the rest goes on; never kept quiet."""
         self.end_progress()
-        error_lines(text, code=code, hint=hint)
+        error_lines(self._copyable(text), code=code, hint=hint and self._copyable(hint))
+
+    def problems(self, problems: Iterable[Problem]) -> None:
+        """Tell of everything that the result lacks."""
+        for each in problems:
+            self.problem(f"{each.subject}: {each.message}", code=each.code, hint=each.hint)
 
     def progress(self, text: str) -> None:
         """Show what is going on: one line that overwrites itself, on a terminal only."""
@@ -97,7 +102,13 @@ class Output:
 
     def _say(self, text: str) -> None:
         self.end_progress()
-        click.echo(text, err=True)
+        click.echo(self._copyable(text), err=True)
+
+    def _copyable(self, text: str) -> str:
+        """Fit the commands in a text to this run, so that they go on where it is."""
+        if not self._subscription_said:
+            text = _NAMED_SUBSCRIPTION.sub(r"\1", text)
+        return in_sandbox(text) if self._sandbox else text
 
 
 def _document_note(page: Page) -> str:
@@ -124,19 +135,24 @@ def _width(stream: TextIO) -> int | None:
         return None
 
 
+_NAMED_SUBSCRIPTION = re.compile(r"(\bai4infra [a-z]+ [a-z]+) --subscription \S+")
+_COMMAND = re.compile(r"\bai4infra (?=[a-z])(?!sandbox\b|completion\b)")
+
+
+def in_sandbox(text: str) -> str:
+    """Make the commands in a text go to the sandbox, unless the environment does so anyway."""
+    from ai4infra.settings import wants_sandbox
+
+    return text if wants_sandbox(os.environ) else _COMMAND.sub("ai4infra --sandbox ", text)
+
+
 def error_lines(text: str, *, code: str | None = None, hint: str | None = None) -> None:
-    """Print one error: a sentence with the service's code, then what to do next."""
-    click.echo(f"ERROR: {f'({code}) ' if code else ''}{text}", err=True)
+    """Print one error: a sentence with the service's code, then what to do next.
+
+    What was typed may be in it, and with it a signature or a key.
+    """
+    from ai4infra.cloud.masking import mask
+
+    click.echo(f"ERROR: {f'({code}) ' if code else ''}{mask(text)}", err=True)
     if hint:
-        click.echo(f"hint: {hint}", err=True)
-
-
-@contextmanager
-def quiet_interrupt(lines: Sequence[str]) -> Iterator[None]:
-    """Say these lines when Ctrl-C ends what is inside."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        for line in lines:
-            click.echo(line, err=True)
-        raise
+        click.echo(f"hint: {mask(hint)}", err=True)

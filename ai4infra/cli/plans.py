@@ -135,11 +135,13 @@ def plan_page(plan: Plan) -> Page:
 
 def receipt_page(receipt: Receipt, more: Extra) -> Page:
     """Return the page of what became of a plan."""
+    from ai4infra.render import Verbatim
+
     parts = {"findings": receipt.findings, "next_commands": receipt.next_commands, **more}
-    lines = list(parts.pop("lines", ()))
+    lines = [Verbatim(line) for line in parts.pop("lines", ())]
     heading = "Next:" if receipt.complete else "To finish what is open:"
     commands = parts["next_commands"]
-    following = [heading, *(f"  {c}" for c in commands)] if commands else []
+    following = [heading, *(Verbatim(f"  {c}") for c in commands)] if commands else []
     return _steps_page("receipt", receipt.results, [lines, following], **parts)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +13,7 @@ from ai4infra.cli.start import started
 from ai4infra.errors import EXIT_INCOMPLETE
 
 if TYPE_CHECKING:
-    from ai4infra.client import QuotaLists
     from ai4infra.model import Quota
-    from ai4infra.render import Column, Page
 
 EXAMPLES = """
 ai4infra quota list --region eastus2
@@ -50,14 +47,13 @@ def list_(options: Options, **given: Any) -> None:
 
     A family without a row is unknown: neither zero nor unlimited.
     """
+    from ai4infra.cli.quota_pages import list_page
+
     with started(options) as (az, out):
         found = az.quota_lists(*given["regions"])
         rows = [q for q in found.quotas if given["all"] or _is_gpu(q) or _is_pool(q)]
-        out.result(_list_page(found, sorted(rows, key=_is_pool)))
-        for problem in found.problems:
-            out.problem(
-                f"{problem.subject}: {problem.message}", code=problem.code, hint=problem.hint
-            )
+        out.result(list_page(found, sorted(rows, key=_is_pool)))
+        out.problems(found.problems)
         if found.problems:
             raise click.exceptions.Exit(EXIT_INCOMPLETE)
 
@@ -70,46 +66,6 @@ def _is_gpu(row: Quota) -> bool:
 
 def _is_pool(row: Quota) -> bool:
     return row.name.casefold() in _POOLS
-
-
-def _list_page(found: QuotaLists, quotas: Sequence[Quota]) -> Page:
-    from ai4infra.cli.rows import QuotaRow, subscription_text
-    from ai4infra.render import Page, document
-
-    regions = list(dict.fromkeys(q.region for q in found.quotas))
-    by_region = sorted(quotas, key=lambda q: regions.index(q.region))
-    rows = [QuotaRow.of(found.subscription.id, q) for q in by_region]
-    return Page(
-        document=document(
-            "quotas",
-            subscriptions=(found.subscription,),
-            quotas=rows,
-            problems=found.problems,
-        ),
-        rows=rows,
-        row_type=QuotaRow,
-        columns=_list_columns(regions),
-        above=[
-            f"VM (Microsoft.Compute) quota in {', '.join(regions)}, vCPUs",
-            f"Subscription {subscription_text(found.subscription)}",
-        ],
-        tone=lambda row: "dim" if row.limit == 0 else None,
-    )
-
-
-def _list_columns(regions: Sequence[str]) -> list[Column]:
-    from ai4infra.render import Column, number
-
-    columns = [
-        Column("Name", lambda q: q.name),
-        Column("Label", lambda q: q.label, rank=1),
-        Column("Used", lambda q: number(q.used), True),
-        Column("Limit", lambda q: number(q.limit), True),
-        Column("Free", lambda q: number(q.free), True),
-    ]
-    if len(regions) > 1:
-        columns.insert(0, Column("Region", lambda q: q.region))
-    return columns
 
 
 # --- requests

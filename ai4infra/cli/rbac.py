@@ -120,10 +120,10 @@ def list_(options: Options, **given: Any) -> None:
             inherited=not given["no_inherited"],
             below=given["below"],
         )
-        out.result(_list_page(found, given["on"]))
+        out.result(_list_page(found, below=given["below"]))
 
 
-def _list_page(found: Sequence[RoleAssignment], on: str | None) -> Page:
+def _list_page(found: Sequence[RoleAssignment], *, below: bool) -> Page:
     from ai4infra.cli.rows import AssignmentRow
     from ai4infra.render import NOT_APPLICABLE, Column, Page, document
 
@@ -139,8 +139,13 @@ def _list_page(found: Sequence[RoleAssignment], on: str | None) -> Page:
             Column("Scope", lambda r: r.scope),
             Column("Condition", lambda r: r.condition or NOT_APPLICABLE, rank=2),
         ],
-        below=[] if rows else ["No role assignments."],
+        below=[] if rows else [_nothing(below=below)],
     )
+
+
+def _nothing(*, below: bool) -> str:
+    further = "" if below else " --below looks into what lies below it as well."
+    return f"No role assignments.{further}"
 
 
 # --- wait

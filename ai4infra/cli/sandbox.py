@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -109,10 +109,12 @@ def serve(
     chosen = DEFAULT_PORT if port is None else port
     with served(opened, folder, chosen, azurite=azurite) as server:
         note = note_running(folder, server.url)
+        ended = _interrupts()
         try:
             click.echo(server.url)
             click.echo(_WELCOME.format(command=_env_command(state)), err=True)
-            _wait_for_interrupt()
+            while not ended:
+                time.sleep(_LOOK_SECONDS)
         finally:
             note.unlink(missing_ok=True)
 
@@ -127,18 +129,21 @@ def _env_command(state: Path | None) -> str:
     return f'eval "$(ai4infra sandbox env{option})"'
 
 
-def _wait_for_interrupt() -> None:
+_LOOK_SECONDS = 0.1
+
+
+def _interrupts() -> list[int]:
+    """Return a list that the signals to end are put into.
+
+    Looked at and not waited for: a system may give a signal to another thread, and then nothing
+    wakes this one; and an event's lock may be held when the signal comes.
+    """
     import signal
-    import threading
 
-    ended = threading.Event()
-
-    def end(*_: Any) -> None:
-        ended.set()
-
+    ended: list[int] = []
     for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, end)
-    ended.wait()
+        signal.signal(name, lambda number, _: ended.append(number))
+    return ended
 
 
 @sandbox.command(epilog=ENV_EXAMPLES)

@@ -21,6 +21,7 @@ from ai4infra.cli.options import (
     listed,
     switch,
     unknown_choice,
+    whole,
 )
 from ai4infra.cli.plans import run_plan
 from ai4infra.cli.start import started
@@ -137,10 +138,10 @@ def where(*, name: str) -> Callable[[F], F]:
 )
 @click.option(
     "--checkpoint-retention",
-    default="14d:90d",
     metavar="COOL:DELETE",
     callback=filled,
-    help="Days since the last change until a checkpoint is cooled, and deleted.",
+    help="Days since the last change until a checkpoint is cooled, and deleted."
+    "  [default: 14d:90d]",
 )
 @click.option(
     "--lifecycle",
@@ -228,7 +229,7 @@ def where(*, name: str) -> Callable[[F], F]:
 )
 @click.option(
     "--soft-delete-days",
-    type=click.IntRange(1, 365),
+    callback=whole,
     metavar="DAYS",
     help="For blobs and containers.  [default: 7, or what the classification demands]",
 )
@@ -237,7 +238,7 @@ def where(*, name: str) -> Callable[[F], F]:
 @switch("--change-feed", help="Record changes of blobs (needs --no-hns).")
 @click.option(
     "--restore-days",
-    type=click.IntRange(1, 364),
+    callback=whole,
     metavar="DAYS",
     help="Point-in-time restore (needs --no-hns, --versioning and --change-feed).",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ai4infra.cli import complete
-from ai4infra.cli.options import SETTINGS, Command, Options, common, filled, switch
+from ai4infra.cli.options import SETTINGS, Command, Options, common, filled, switch, whole
 from ai4infra.cli.start import offline
 from ai4infra.cli.storage import one_of
 
@@ -42,7 +42,9 @@ WORKLOADS = ("images", "text", "checkpoints")
 @click.option(
     "--gpus", required=True, metavar="COUNTxSIZE", help="VMs of a GPU size: 8xND96asr_v4."
 )
-@click.option("--epochs", type=click.IntRange(1), default=1, help="Passes over the dataset.")
+@click.option(
+    "--epochs", callback=whole, default="1", metavar="COUNT", help="Passes over the dataset."
+)
 @click.option(
     "--workload",
     default="images",
@@ -51,7 +53,11 @@ WORKLOADS = ("images", "text", "checkpoints")
     help="What is read or written.",
 )
 @click.option(
-    "--shared-by", type=click.IntRange(1), default=1, help="Jobs on the account, this one counted."
+    "--shared-by",
+    callback=whole,
+    default="1",
+    metavar="COUNT",
+    help="Jobs on the account, this one counted.",
 )
 @click.option(
     "-r",
@@ -73,6 +79,7 @@ def advise(options: Options, **given: Any) -> None:
     network and disks of the VM size. Nothing is asked of Azure.
     """
     from ai4infra import sizing
+    from ai4infra.ids import region_key
 
     out = offline(options)
     vms = sizing.parse_vms(given["gpus"])
@@ -88,6 +95,8 @@ def advise(options: Options, **given: Any) -> None:
         region=given["region"],
         premium=given["premium"],
     )
+    if job.region is not None and region_key(job.region) not in complete.known_regions():
+        out.warn(f"No region called {job.region!r} is known here: what holds everywhere is used.")
     out.result(_page(sizing.advise(job)))
 
 
@@ -115,7 +124,8 @@ def _page(advice: StorageAdvice) -> Page:
 
 def _asked(advice: StorageAdvice) -> Iterator[str]:
     job = advice.job
-    yield f"{job.vms} x {job.size}, {job.workload}, {job.epochs} epochs"
+    epochs = "1 epoch" if job.epochs == 1 else f"{job.epochs} epochs"
+    yield f"{job.vms} x {job.size}, {job.workload}, {epochs}"
     yield _demand(advice.demand)
     for use in advice.usage:
         if use.percent is not None:

@@ -134,6 +134,8 @@ def _columns(*, many: bool) -> list[Column]:
 
 def _mending(findings: Iterable[Finding]) -> Iterator[str]:
     """Say which command mends what; one command may mend several things."""
+    from ai4infra.render import Verbatim
+
     checks: dict[str, list[str]] = {}
     for finding in findings:
         if finding.fix:
@@ -142,7 +144,7 @@ def _mending(findings: Iterable[Finding]) -> Iterator[str]:
         yield "What mends it:"
         for command, names in checks.items():
             yield f"  {', '.join(names)}"
-            yield f"    {command}"
+            yield Verbatim(f"    {command}")
         yield ""
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import msgspec
 import platformdirs
@@ -22,13 +22,6 @@ PRICE_SECONDS = 24 * 60 * 60
 """List prices change at the start of a month."""
 FORMAT = 1
 """Raised when the shape of what is stored changes; older entries are then not found."""
-
-
-class Cached(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A stored answer and its age."""
-
-    value: T
-    age_seconds: float
 
 
 class _Entry(msgspec.Struct):
@@ -55,7 +48,7 @@ class Cache:
         self._refresh = refresh
         self._clock = clock
 
-    def get(self, key: tuple[str, ...], type: type[T], max_age_seconds: float) -> Cached[T] | None:  # noqa: A002 - as msgspec calls it
+    def get(self, key: tuple[str, ...], type: type[T], max_age_seconds: float) -> T | None:  # noqa: A002 - as msgspec calls it
         """Return a stored answer that is young enough; None for any other case.
 
         The key is cloud, subscription, region and kind, or whatever tells answers apart.
@@ -68,7 +61,7 @@ class Cache:
         except (OSError, msgspec.DecodeError):
             return None
         age = self._clock() - entry.saved
-        return Cached(value=value, age_seconds=age) if 0 <= age <= max_age_seconds else None
+        return value if 0 <= age <= max_age_seconds else None
 
     def put(self, key: tuple[str, ...], value: object) -> None:
         """Store an answer, whole or not at all."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Literal, TypeVar
 
 import msgspec
 
 from ai4infra.cloud.cache import SKU_SECONDS, Cache
-from ai4infra.cloud.fanout import Outcome, fan_out
 from ai4infra.cloud.rows import decode_rows, field
 from ai4infra.cloud.session import Session
 from ai4infra.ids import quota_key, region_key, size_key
@@ -22,7 +21,6 @@ USAGES_API_VERSION = "2024-07-01"
 _VM = "virtualmachines"
 _NO_RETIREMENT = "01/01/9999"
 
-Keep = Callable[[str], bool]
 _T = TypeVar("_T")
 _Values = Mapping[str, "str | float | bool | None"]
 
@@ -32,8 +30,6 @@ class SkuListing(msgspec.Struct, frozen=True, kw_only=True):
 
     skus: tuple[Sku, ...]
     warnings: tuple[str, ...] = ()
-    age_seconds: float | None = None
-    """Age of the answer where it comes from the cache; None when it was asked for now."""
 
 
 class _Capability(msgspec.Struct):
@@ -80,42 +76,23 @@ def skus(
     subscription_id: str,
     region: str,
     *,
-    keep: Keep | None = None,
     cache: Cache | None = None,
 ) -> SkuListing:
     """Return the GPU sizes that the region lists for the subscription, by name.
 
-    ``keep`` narrows the N series further. Only GPU sizes are stored in the cache, for an hour.
-    An answer without a single row is asked for twice. The region must be known (see
-    ``subscriptions.check_region``): an unknown one looks like a region without sizes.
+    Only GPU sizes are stored in the cache, for an hour. An answer without a single row is asked
+    for twice. The region must be known (see ``subscriptions.check_region``): an unknown one looks
+    like a region without sizes.
     """
     region = region_key(region)
     key = (session.cloud.host, subscription_id.lower(), region, "gpu-sizes")
     stored = cache.get(key, SkuListing, SKU_SECONDS) if cache else None
     if stored is not None:
-        listing = msgspec.structs.replace(stored.value, age_seconds=stored.age_seconds)
-    else:
-        listing = _asked(session, subscription_id, region)
-        if cache and listing.skus:
-            cache.put(key, listing)
-    if keep is None:
-        return listing
-    kept = tuple(sku for sku in listing.skus if keep(sku.name))
-    return msgspec.structs.replace(listing, skus=kept)
-
-
-def all_skus(
-    session: Session,
-    subscription_id: str,
-    regions: Iterable[str],
-    *,
-    keep: Keep | None = None,
-    cache: Cache | None = None,
-) -> list[Outcome[str, SkuListing]]:
-    """Return one outcome per region, in their order, from filtered calls made side by side."""
-    return fan_out(
-        lambda region: skus(session, subscription_id, region, keep=keep, cache=cache), regions
-    )
+        return stored
+    listing = _asked(session, subscription_id, region)
+    if cache and listing.skus:
+        cache.put(key, listing)
+    return listing
 
 
 def _asked(session: Session, subscription_id: str, region: str) -> SkuListing:

@@ -42,8 +42,6 @@ class PriceListing(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     regions: dict[str, RegionPrices] = {}
     warnings: tuple[str, ...] = ()
-    age_seconds: float | None = None
-    """Age of the oldest cached answer in it; None when all were asked for now."""
 
     def of(self, region: str, size: str) -> SizePrices:
         """Return the prices of a size in a region; empty where there are none."""
@@ -108,7 +106,6 @@ def prices(
         currency=currency,
         regions=found,
         warnings=(*_failures([o.error for o in outcomes if o.error]), *warnings),
-        age_seconds=max(asker.ages, default=None),
     )
 
 
@@ -141,15 +138,13 @@ class _Asker:
         self._cache = cache
         self._today = today
         self._down: NetworkError | None = None
-        self.ages: list[float] = []
 
     def ask(self, region: str) -> RegionPrices:
         """Return the prices of one region, from the cache where it has them."""
         key = ("prices", self._url, self._currency, region)
         stored = self._cache.get(key, RegionPrices, PRICE_SECONDS) if self._cache else None
         if stored is not None:
-            self.ages.append(stored.age_seconds)
-            return stored.value
+            return stored
         found = choose(self._rows(region), region, self._currency, self._today)
         if self._cache and found.sizes:
             self._cache.put(key, found)

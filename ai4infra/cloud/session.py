@@ -68,6 +68,7 @@ POOL_CONNECTIONS = 16
 USER_AGENT = "ai4infra"
 STORAGE_SCOPE = "https://storage.azure.com/.default"
 """The same in every cloud (https://learn.microsoft.com/azure/storage/blobs/authorize-access-azure-active-directory)."""
+_LOOPBACK = ("localhost", "127.0.0.1")
 BLOB_API_VERSION = "2023-11-03"
 _JSON = "application/json"
 # What the SDK has to complain about arrives as an exception; a second line of it would be noise.
@@ -439,16 +440,27 @@ class Session:
 
         Raises ServiceError for a host that is no blob service of this cloud.
         """
-        suffix = self.cloud.blob_suffix
-        if suffix is None or not may_have_token(url, suffix):
+        host = self._blob_host(url)
+        if host is None:
             raise ServiceError(f"{what}: {url.partition('?')[0]} is no blob service of this cloud.")
-        client = self._pipeline(ArmAuthentication(self.tokens, lambda: STORAGE_SCOPE, suffix))
+        client = self._pipeline(ArmAuthentication(self.tokens, lambda: STORAGE_SCOPE, host))
         headers = {"x-ms-version": BLOB_API_VERSION}
         with translated(what):
             response = client.send_request(HttpRequest("GET", url, headers=headers))
         if response.status_code != HTTPStatus.OK:
             raise error_of(response.status_code, response.headers, response.content, what)
         return response.content
+
+    def _blob_host(self, url: str) -> str | None:
+        """Return the host at which a blob service may be sent a token; None for any other.
+
+        A cloud that is served on this machine has its blobs there, at the same port.
+        """
+        hosts = [self.cloud.blob_suffix] if self.cloud.blob_suffix else []
+        name, _, port = self.cloud.host.partition(":")
+        if name in _LOOPBACK:
+            hosts += [f"{each}:{port}" for each in _LOOPBACK]
+        return next((host for host in hosts if may_have_token(url, host)), None)
 
     def claims(self) -> dict[str, Any]:
         """Return what our own Resource Manager token says of us; empty where it cannot be read.

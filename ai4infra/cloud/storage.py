@@ -127,7 +127,7 @@ class _BlobProperties(msgspec.Struct, rename="camel"):
 
 
 class _BlobService(msgspec.Struct):
-    properties: _BlobProperties | None = None
+    properties: dict[str, Any] | None = None
 
 
 class _ContainerProperties(msgspec.Struct, rename="camel"):
@@ -267,7 +267,7 @@ def _taken(
         found = [a for a in accounts(session, subscription_id) if a.name.lower() == name.lower()]
     except Ai4infraError:
         # Who may not list the subscription cannot be told whether the account is in it.
-        found = []
+        return NameCheck(state="in use", message=message)
     if not found:
         return NameCheck(state="taken", message=message)
     here = same_id(group_of(found[0].id), group_scope(subscription_id, group))
@@ -287,9 +287,9 @@ def read_blob_service(body: dict[str, Any]) -> BlobServiceSettings:
 
 
 def _settings(row: _BlobService) -> BlobServiceSettings:
-    p = row.properties
-    if p is None:
+    if row.properties is None:
         return BlobServiceSettings()
+    p = _converted(row.properties, _BlobProperties, "Cannot read the blob service")
     # The service leaves out what was never switched on.
     return BlobServiceSettings(
         blob_soft_delete_days=_days(p.delete_retention_policy),
@@ -297,7 +297,17 @@ def _settings(row: _BlobService) -> BlobServiceSettings:
         versioning=bool(p.is_versioning_enabled),
         change_feed=bool(p.change_feed and p.change_feed.enabled),
         restore_days=_days(p.restore_policy),
+        raw=_writable(row.properties),
     )
+
+
+def _writable(properties: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the times of a restore policy, which only the service sets."""
+    restore = properties.get("restorePolicy")
+    if not isinstance(restore, dict):
+        return properties
+    kept = {name: restore[name] for name in ("enabled", "days") if name in restore}
+    return {**properties, "restorePolicy": kept}
 
 
 def _days(policy: _Retention | None) -> int | None:

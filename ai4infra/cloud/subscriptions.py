@@ -15,6 +15,7 @@ from ai4infra.ids import is_uuid, region_key, unknown_name
 from ai4infra.model import Region, Subscription
 
 API_VERSION = "2022-12-01"
+_NAMES_SHOWN = 12
 _STAGING = re.compile(r"(euap|stg|stage|canary)\w*$")
 
 
@@ -32,10 +33,8 @@ class _Zone(msgspec.Struct, rename="camel"):
 
 class _Metadata(msgspec.Struct, rename="camel"):
     region_type: str | None = None
-    region_category: str | None = None
     geography: str | None = None
     geography_group: str | None = None
-    physical_location: str | None = None
 
 
 class _Location(msgspec.Struct, rename="camel"):
@@ -89,8 +88,7 @@ def _one(wanted: str, known: Sequence[Subscription]) -> Subscription:
         )
     if not found:
         names = [each.name for each in known]
-        listing = "See the names with `az account list -o table`."
-        raise unknown_name("subscription", wanted, names, listing=listing)
+        raise unknown_name("subscription", wanted, names, listing=_listing(names))
     return exact[0] if exact else found[0]
 
 
@@ -143,5 +141,13 @@ def check_region(wanted: str, known: Iterable[Region]) -> Region:
         if key in (region.name, region_key(region.display_name)):
             return region
     names = [region.name for region in listed if region.physical]
-    listing = "See the regions with `az account list-locations -o table`."
-    raise unknown_name("region", wanted, names, listing=listing)
+    raise unknown_name("region", wanted, names, listing=_listing(names))
+
+
+def _listing(names: Sequence[str]) -> str:
+    """Say which names there are: all of a few, else some of them and how many more."""
+    if not names:
+        return "There is none that this identity sees."
+    more = len(names) - _NAMES_SHOWN
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return f"Known: {shown} and {more} more." if more > 0 else f"Known: {shown}."

@@ -41,6 +41,10 @@ from ai4infra.model import Record
 LONGEST_SENTENCE = 400
 _DEEPEST = 8
 SIGN_IN_HINT = "Sign in with `az login`, or try everything without a subscription: add `--sandbox`."
+MANAGED_IDENTITY_HINT = (
+    "Give this machine a managed identity, and name a user-assigned one with `--client-id`; away"
+    " from Azure, sign in with `az login` and add `--auth cli`, or try everything with `--sandbox`."
+)
 _WRAPPERS = frozenset(
     [
         "deploymentfailed",
@@ -156,12 +160,12 @@ def _expression(item: dict[str, Any]) -> str:
 
 
 def one_sentence(text: str) -> str:
-    """Return the text masked, on one line, and cut at a word where it is endless."""
+    """Return the text masked, on one line, ended, and cut at a word where it is endless."""
     line = " ".join(mask(text).split())
     if len(line) > LONGEST_SENTENCE:
         kept = line[:LONGEST_SENTENCE]
         line = (kept.rsplit(" ", 1)[0] if " " in kept else kept) + " …"
-    return line
+    return line if line.endswith((".", "!", "?", "…")) else f"{line.rstrip(':;,')}."
 
 
 _NEW_QUOTA = re.compile(
@@ -385,9 +389,7 @@ def _policy_denied(answer: Answer) -> Ai4infraError:
     return answer.build(
         PolicyDeniedError,
         "Change what the policy tests, or ask the policy's owner for an exemption.",
-        message=f"{message}: {one_sentence(lines[0])}."
-        if lines
-        else f"{message}. {answer.message}",
+        message=f"{message}: {one_sentence(lines[0])}" if lines else f"{message}. {answer.message}",
         detail="\n".join([*lines, answer.raw]),
     )
 
@@ -443,7 +445,7 @@ def _no_capacity(answer: Answer) -> Ai4infraError:
     return answer.build(
         ConflictError,
         "Azure has none of it to give there now; try another zone, region or size: "
-        "ai4infra recon --all-regions --startable",
+        "`ai4infra recon --all-regions --startable` lists them.",
     )
 
 
@@ -533,7 +535,7 @@ def translated(what: str) -> Iterator[None]:
     except OSError as error:
         # requests raises one, past the SDK, for a file of certificates that isn't there.
         raise NetworkError(
-            f"{what}: {one_sentence(str(error)).rstrip('.')}.",
+            f"{what}: {one_sentence(str(error))}",
             hint="Check REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE and the proxy settings.",
         ) from error
 
@@ -608,6 +610,8 @@ def _sign_in_hint(text: str, slow: bool) -> str:
             "Install the Azure CLI (https://aka.ms/azure-cli) and sign in with `az login`, "
             "or try everything without a subscription: add `--sandbox`."
         )
+    if re.search(r"managed.?identity|\bimds\b", text, re.I):
+        return MANAGED_IDENTITY_HINT
     return SIGN_IN_HINT
 
 

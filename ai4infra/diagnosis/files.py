@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from ai4infra.diagnosis.logs import LogSource
+from ai4infra.diagnosis.samples import Notes
 from ai4infra.errors import NotFoundError, UsageError
 
 _GZIP = b"\x1f\x8b"
@@ -26,11 +27,21 @@ def opened(path: str | Path) -> Iterator[LogSource]:
     NotFoundError or UsageError where there is nothing to read.
     """
     if str(path) == STDIN:
-        with _text(sys.stdin.buffer) as text:
-            yield LogSource(_until_broken(text), "The standard input")
+        with _source(sys.stdin.buffer, "The standard input") as source:
+            yield source
         return
-    with _open(Path(path)) as file, _text(file) as text:
-        yield LogSource(_until_broken(text), str(path))
+    with _open(Path(path)) as file, _source(file, str(path)) as source:
+        yield source
+
+
+@contextmanager
+def _source(file: BinaryIO, name: str) -> Iterator[LogSource]:
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(_raw(file))
+    packed = buffered.peek(2)[:2] == _GZIP
+    plain = cast("BinaryIO", gzip.GzipFile(fileobj=buffered)) if packed else buffered
+    notes = Notes()
+    with io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace") as text:
+        yield LogSource(_until_broken(text, notes) if packed else text, name, notes)
 
 
 def _open(path: Path) -> BinaryIO:
@@ -42,20 +53,13 @@ def _open(path: Path) -> BinaryIO:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _text(file: BinaryIO) -> io.TextIOWrapper:
-    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(_raw(file))
-    packed = buffered.peek(2)[:2] == _GZIP
-    raw = cast("BinaryIO", gzip.GzipFile(fileobj=buffered)) if packed else buffered
-    return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace")
-
-
 def _raw(file: BinaryIO) -> io.RawIOBase:
     return cast("io.RawIOBase", file)
 
 
-def _until_broken(lines: Iterable[str]) -> Iterator[str]:
+def _until_broken(lines: Iterable[str], notes: Notes) -> Iterator[str]:
     try:
         yield from lines
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        # The writer was killed: what came before is whole, and the readers say where it ends.
-        return
+        # The writer was killed; what came before is whole.
+        notes.cut = True

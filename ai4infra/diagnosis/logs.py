@@ -31,10 +31,10 @@ _READERS: dict[LogKind, Read] = {
 class LogSource:
     """A log or capture as a source of samples; ``name`` is what messages call it."""
 
-    def __init__(self, lines: Iterable[str], name: str) -> None:
+    def __init__(self, lines: Iterable[str], name: str, notes: Notes | None = None) -> None:
         self._lines = lines
         self._name = name
-        self.notes = Notes()
+        self.notes = notes or Notes()
         self._host = Host()
 
     @property
@@ -57,9 +57,11 @@ class LogSource:
             )
         everything = chain(first, lines)
         read = self._capture if kind == "capture" else _READERS[kind]
-        for sample in read(everything, self.notes):
+        samples = read(everything, self.notes)
+        for sample in samples:
             self.notes.empty = False
             yield sample
+            yield from samples
 
     def _capture(self, lines: Iterable[str], notes: Notes) -> Iterator[Sample]:
         for line in decode_capture(lines, notes):

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Literal, NamedTuple
 
+from ai4infra.diagnosis.answer import Diagnosis, Fix, GpuRow, GpuState, Phase
 from ai4infra.diagnosis.samples import Host
 from ai4infra.diagnosis.timeline import Curve, Drawn, Kind
-from ai4infra.diagnosis.verdict import Diagnosis, Fix, GpuRow, GpuState, Phase
 from ai4infra.model import Record
 
 Tone = Literal["bad", "warn", "good", "unknown"]

@@ -22,7 +22,7 @@ DiskClass = Literal["local-nvme", "remote-nvme", "temp", "os", "managed", "hdd"]
 MountKind = Literal["local", "smb", "nfs", "blobfuse2", "lustre", "other"]
 
 
-class GpuSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="gpu"):
+class GpuSample(Record, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="gpu"):
     """One reading of one GPU."""
 
     time_s: float | None = None
@@ -42,7 +42,7 @@ class GpuSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="gpu"):
     """True where the GPU is split (MIG) and therefore has no utilisation."""
 
 
-class DiskSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="disk"):
+class DiskSample(Record, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="disk"):
     """One reading of one block device."""
 
     time_s: float | None = None
@@ -66,7 +66,7 @@ class DiskSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="disk"
     """Share of time with a request in flight (%util), at most 1; no saturation on NVMe."""
 
 
-class NetSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="net"):
+class NetSample(Record, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="net"):
     """One reading of one network interface."""
 
     time_s: float | None = None
@@ -75,7 +75,7 @@ class NetSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="net"):
     sent_bytes_s: float | None = None
 
 
-class CpuSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="cpu"):
+class CpuSample(Record, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="cpu"):
     """One reading of all CPUs together (``all``) or of one of them."""
 
     time_s: float | None = None
@@ -89,7 +89,7 @@ class CpuSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="cpu"):
     idle: float | None = None
 
 
-class ProcessSample(Record, frozen=True, kw_only=True, tag_field="kind", tag="process"):
+class ProcessSample(Record, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="process"):
     """One reading of a process that feeds the GPUs: a loader, or the daemon of a mount."""
 
     time_s: float | None = None

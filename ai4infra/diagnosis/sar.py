@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from ai4infra.diagnosis.samples import Notes
 from ai4infra.diagnosis.sysstat import (
+    Build,
     SysstatSample,
     Table,
     is_title,
@@ -27,26 +28,36 @@ def read_sar(lines: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
     """Yield CPU, disk and network samples, line by line."""
     reader = _Reader(notes)
     broken = False
+    width, comma = -1, False
+    build: Build = _nothing
     last, time_s = "", None
     for line in lines:
-        fields = (line.replace(",", ".") if reader.comma else line).split()
+        fields = (line.replace(",", ".") if comma else line).split()
+        if len(fields) == width and (line[-1] == "\n" or not broken):
+            if fields[0] != last:
+                last, time_s = fields[0], reader.seconds(fields)
+            # A row of the average has no time, and is built below or not at all.
+            built = None if time_s is None else build(fields, time_s)
+            if built is not None:
+                yield built
+                continue
         if not fields:
+            # Titles come next; trying to build a row of them takes longer.
+            width = -1
             continue
         if line[-1] != "\n" and broken:
             notes.cut = True
             break
-        table = reader.table
-        if table is not None and len(fields) == table.width:
-            if fields[0] != last:
-                last, time_s = fields[0], reader.time(fields)
-            built = table.build(fields, time_s) if time_s is not None else None
-            if built is not None:
-                yield built
-                continue
         broken = broken or line[-1] == "\n"
         odd = reader.other(line, fields)
         if odd is not None:
             yield odd
+        table, comma = reader.table, reader.comma
+        width, build = (table.width, table.build) if table else (-1, _nothing)
+
+
+def _nothing(words: list[str], time_s: float | None) -> None:
+    """Build no sample where there is no table."""
 
 
 class _Reader:
@@ -60,7 +71,7 @@ class _Reader:
         """True where numbers have a decimal comma."""
         self.headers: dict[str, Table | None] = {}
 
-    def time(self, fields: list[str]) -> float | None:
+    def seconds(self, fields: list[str]) -> float | None:
         """Return the seconds of a row's time; None for the rows of the average."""
         if self.table is None or not fields[0][0].isdigit():
             return None
@@ -85,7 +96,7 @@ class _Reader:
                 self.headers[titles] = self.table
             return None
         self.comma |= any("," in field for field in fields)
-        odd = _odd_row(self.table, fields, self.time(fields)) if self.table else None
+        odd = _odd_row(self.table, fields, self.seconds(fields)) if self.table else None
         self.notes.skipped += self.table is not None and odd is None
         return odd
 
@@ -105,6 +116,8 @@ def _is_header(fields: list[str]) -> bool:
 
 def header_of(fields: list[str]) -> Table | None:
     """Return the table that a header begins; None for a table of other things."""
+    if len(fields) < 2:
+        return None
     # After 01:24:46 comes PM in some locales, and a title in the others.
     prefix = 1 if is_title(fields[1]) else 2
     return table_of(tuple(fields[prefix:]), prefix=prefix)

@@ -9,109 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from ai4infra.diagnosis.answer import (
+    Cause,
+    Confidence,
+    Diagnosis,
+    Evidence,
+    Fix,
+    GpuRow,
+    GpuState,
+    Phase,
+    Question,
+    Verdict,
+    gpu_count,
+    milliseconds,
+    percent,
+    rate,
+    sentence,
+)
 from ai4infra.diagnosis.observe import Disk, Net, Process, observe, writing_spans
-from ai4infra.diagnosis.phases import Level, PhaseKind, split
+from ai4infra.diagnosis.phases import Level, split
 from ai4infra.diagnosis.rules import Limits, Rules, rules
-from ai4infra.diagnosis.samples import Host
 from ai4infra.diagnosis.series import Collector, Kind, Stats, window
-from ai4infra.model import GpuFacts, Record
 
-Cause = Literal["fetch", "prep", "network", "checkpoint", "gpu", "idle", "other", "undetermined"]
-Confidence = Literal["high", "medium", "low"]
-GpuState = Literal["full", "busy", "waiting", "starved", "spinning", "unused", "unknown"]
 _STEPS: tuple[Confidence, ...] = ("low", "medium", "high")
 _STARVING: tuple[Cause, ...] = ("fetch", "prep", "network", "checkpoint")
-
-
-class GpuRow(Record, frozen=True, kw_only=True):
-    """One GPU over the judged time."""
-
-    gpu: str
-    state: GpuState
-    utilization: float | None
-    low_share: float | None
-    """Share of readings below 10 %: bursts that a mean hides."""
-    memory_activity: float | None
-    memory_used_bytes: float | None
-    power_w: float | None
-    power_share: float | None
-    """Of the power limit."""
-    samples: int
-    note: str | None = None
-
-
-class Phase(Record, frozen=True, kw_only=True):
-    """A part of the capture."""
-
-    phase: PhaseKind
-    start_s: float
-    """On the clock of the GPU samples; a count of samples where they have no time."""
-    end_s: float
-    utilization: float
-    judged: bool
-
-
-class Evidence(Record, frozen=True, kw_only=True):
-    """One observation, in a sentence."""
-
-    source: Literal["gpu", "disk", "net", "cpu", "process", "mount", "size"]
-    subject: str
-    text: str
-
-
-class Fix(Record, frozen=True, kw_only=True):
-    """Something that helps."""
-
-    text: str
-    effect: str
-    command: str | None
-
-
-class Verdict(Record, frozen=True, kw_only=True):
-    """The answer."""
-
-    cause: Cause
-    detail: str | None
-    """``communication``, ``straggler``, ``small-batches``; None where the cause says it all."""
-    subject: str | None
-    """Device, mount or interface that the GPUs wait for."""
-    gpus: tuple[str, ...]
-    """GPUs that wait, where not all do."""
-    starving: bool
-    confidence: Confidence
-    sentence: str
-    lost_share: float | None
-    """Share of GPU time that is lost, of what was judged."""
-    lost_per_hour: float | None
-    currency: str | None
-
-
-class Diagnosis(Record, frozen=True, kw_only=True):
-    """The verdict and everything that led to it."""
-
-    verdict: Verdict
-    gpus: tuple[GpuRow, ...]
-    phases: tuple[Phase, ...]
-    evidence: tuple[Evidence, ...]
-    missing: tuple[str, ...]
-    """Sources that would decide what is open, with the command that gives them."""
-    fixes: tuple[Fix, ...]
-    warnings: tuple[str, ...]
-    aligned: bool
-    """True when GPUs and the rest were seen on one clock."""
-
-
-class Question(NamedTuple):
-    """What is known beside the samples."""
-
-    host: Host = Host()
-    size: GpuFacts | None = None
-    price_per_hour: float | None = None
-    currency: str | None = None
-    remarks: tuple[str, ...] = ()
-    """What the readers of the logs have to say; becomes part of the warnings."""
 
 
 class _Finding(NamedTuple):
@@ -283,8 +206,8 @@ class _Judge:
             self._say(
                 "gpu",
                 "all",
-                f"{_gpus(len(active))} at {_percent(mean)} on average,"
-                f" below 10 % in {_percent(_mean(low))} of the readings.",
+                f"{gpu_count(len(active))} at {percent(mean)} on average,"
+                f" below 10 % in {percent(_mean(low))} of the readings.",
             )
 
     # --- the decision
@@ -316,7 +239,7 @@ class _Judge:
 
     def _straggler(self, rows: list[GpuRow]) -> _Finding:
         names = ", ".join(row.gpu for row in rows)
-        means = _percent(_mean(row.utilization or 0.0 for row in rows))
+        means = percent(_mean(row.utilization or 0.0 for row in rows))
         self._say("gpu", names, f"GPU {names} at {means} lags behind the others.")
         found = self._cause()
         if found is None:
@@ -355,8 +278,8 @@ class _Judge:
         self._say(
             "net",
             ", ".join(net.interfaces),
-            f"{_rate(net.received_bytes_s)} received is {_percent(share)} of the"
-            f" {_rate(net.ceiling_bytes_s)} that the network of this VM has.",
+            f"{rate(net.received_bytes_s)} received is {percent(share)} of the"
+            f" {rate(net.ceiling_bytes_s)} that the network of this VM has.",
         )
         return _Finding("network", "high", subject=", ".join(net.interfaces))
 
@@ -367,8 +290,8 @@ class _Judge:
                 self._say(
                     "disk",
                     disk.device,
-                    f"{disk.device} reads {_rate(disk.read_bytes_s)}, {_percent(share)} of the"
-                    f" {_rate(disk.ceiling_bytes_s)} that is its limit.",
+                    f"{disk.device} reads {rate(disk.read_bytes_s)}, {percent(share)} of the"
+                    f" {rate(disk.ceiling_bytes_s)} that is its limit.",
                 )
                 return self._disk_finding(disk, "high")
         return self._disks_together()
@@ -384,8 +307,8 @@ class _Judge:
         self._say(
             "disk",
             names,
-            f"{names} together read {_rate(total)}, {_percent(total / ceiling / 1e6)} of the"
-            f" {_rate(ceiling * 1e6)} that this VM reads from remote disks.",
+            f"{names} together read {rate(total)}, {percent(total / ceiling / 1e6)} of the"
+            f" {rate(ceiling * 1e6)} that this VM reads from remote disks.",
         )
         return self._disk_finding(remote[0], "high")._replace(subject=names)
 
@@ -396,8 +319,8 @@ class _Judge:
             self._say(
                 "disk",
                 disk.device,
-                f"{disk.device} reads {_rate(disk.read_bytes_s)}; a read waits"
-                f" {_milliseconds(disk.wait_s)}, {disk.queue or 0:.1f} requests in flight.",
+                f"{disk.device} reads {rate(disk.read_bytes_s)}; a read waits"
+                f" {milliseconds(disk.wait_s)}, {disk.queue or 0:.1f} requests in flight.",
             )
             return self._disk_finding(disk, "high" if self._waiters() else "medium")
         return None
@@ -435,7 +358,7 @@ class _Judge:
         cores = cpu.iowait_cores if cpu else None
         waiting = [p for p in self._loaders() if p.io_wait and p.io_wait >= self.limits.loader_wait]
         for process in waiting[:3]:
-            text = f"{process.name} waits for disks {_percent(process.io_wait)} of its time."
+            text = f"{process.name} waits for disks {percent(process.io_wait)} of its time."
             self._say("process", process.name, text)
         if cores is not None and cores >= self.limits.iowait_cores:
             self._say("cpu", "all", f"iowait is about {cores:.1f} tasks that wait for a disk.")
@@ -449,7 +372,7 @@ class _Judge:
         if cpu is None or cpu.busy is None or cpu.busy < self.limits.cpu_full:
             return None
         of = f" of {cpu.cpus} cores" if cpu.cpus else ""
-        self._say("cpu", "all", f"The CPUs are {_percent(cpu.busy)} busy{of}: no core is left.")
+        self._say("cpu", "all", f"The CPUs are {percent(cpu.busy)} busy{of}: no core is left.")
         return _Finding("prep", "high", subject="CPU", tags=frozenset({"cpu-full"}))
 
     def _loaders_compute(self) -> _Finding | None:
@@ -463,8 +386,8 @@ class _Judge:
         self._say(
             "process",
             loaders[0].name,
-            f"{len(loaders)} loader processes use {_percent(cores)} of a core each and wait"
-            f" {_percent(waits)} of their time.",
+            f"{len(loaders)} loader processes use {percent(cores)} of a core each and wait"
+            f" {percent(waits)} of their time.",
         )
         return _Finding("prep", "high", subject="loaders", tags=frozenset({"few-workers"}))
 
@@ -480,7 +403,7 @@ class _Judge:
         self._say(
             "net",
             ", ".join(net.interfaces),
-            f"{_rate(net.received_bytes_s)} comes in over the network and hardly anything goes out:"
+            f"{rate(net.received_bytes_s)} comes in over the network and hardly anything goes out:"
             " the data is fetched from a remote mount, which iostat does not show.",
         )
         daemons = [p for p in self.seen.processes if p.role == "mount"]
@@ -508,7 +431,7 @@ class _Judge:
             self._say(
                 "net",
                 ", ".join(net.interfaces),
-                f"{_rate(net.received_bytes_s)} comes in and {_rate(net.sent_bytes_s)} goes out:"
+                f"{rate(net.received_bytes_s)} comes in and {rate(net.sent_bytes_s)} goes out:"
                 " ranks talk to each other.",
             )
             tags = frozenset({"communication"})
@@ -522,12 +445,12 @@ class _Judge:
                 self._say(
                     "disk",
                     disk.device,
-                    f"{disk.device} shows %util {_percent(disk.busy)}, which is no saturation on"
-                    f" NVMe: a read waits {_milliseconds(disk.wait_s)}.",
+                    f"{disk.device} shows %util {percent(disk.busy)}, which is no saturation on"
+                    f" NVMe: a read waits {milliseconds(disk.wait_s)}.",
                 )
         cpu = self.seen.cpu
         if cpu and cpu.busy is not None and cpu.busy < self.limits.cpu_full:
-            self._say("cpu", "all", f"The CPUs are {_percent(cpu.busy)} busy: cores are free.")
+            self._say("cpu", "all", f"The CPUs are {percent(cpu.busy)} busy: cores are free.")
         if self.seen.disks is not None and not self._by_reading():
             self._say("disk", "all", "No disk is read from.")
 
@@ -558,8 +481,8 @@ class _Judge:
         self._say(
             "disk",
             "all",
-            f"{_percent(stalled / lost)} of the lost time falls into writes of up to"
-            f" {_rate(amount)}; between them the GPUs are fed.",
+            f"{percent(stalled / lost)} of the lost time falls into writes of up to"
+            f" {rate(amount)}; between them the GPUs are fed.",
         )
         return self._lowered(_Finding("checkpoint", "high", subject=self._written_to()))
 
@@ -578,8 +501,8 @@ class _Judge:
         self._say(
             "disk",
             "all",
-            f"Disks are written to for {_percent(share)} of the time, the GPUs wait for"
-            f" {_percent(low)} of it.",
+            f"Disks are written to for {percent(share)} of the time, the GPUs wait for"
+            f" {percent(low)} of it.",
         )
         return _Finding("checkpoint", "low", subject=self._written_to())
 
@@ -755,67 +678,22 @@ def _half(active: Sequence[GpuRow]) -> float:
 def _spinning_text(row: GpuRow) -> str:
     seen = [
         *(
-            [f"memory activity {_percent(row.memory_activity)}"]
+            [f"memory activity {percent(row.memory_activity)}"]
             if row.memory_activity is not None
             else []
         ),
         *(
-            [f"power {_percent(row.power_share)} of its limit"]
+            [f"power {percent(row.power_share)} of its limit"]
             if row.power_share is not None
             else []
         ),
     ]
     return (
-        f"GPU {row.gpu} shows {_percent(row.utilization)} with {' and '.join(seen)}:"
+        f"GPU {row.gpu} shows {percent(row.utilization)} with {' and '.join(seen)}:"
         " a kernel that waits, or very small ones."
     )
-
-
-_SENTENCES: dict[Cause, str] = {
-    "fetch": "The GPUs wait for data to be read from {subject}.",
-    "prep": "The GPUs wait for data to be prepared on the CPUs.",
-    "network": "The GPUs wait for data that comes over a network at its limit ({subject}).",
-    "checkpoint": "The GPUs wait while checkpoints are written.",
-    "gpu": "The GPUs are fed: they are the limit.",
-    "idle": "No GPU is in use.",
-    "other": "The GPUs wait, and neither storage, network nor CPUs are the limit.",
-    "undetermined": "What the GPUs do, or wait for, cannot be told from this.",
-}
-_DETAILS = {
-    "communication": "The GPUs wait for each other: communication, not data, is the limit.",
-    "too-few-samples": "There are too few readings to tell anything.",
-    "no-gpu-memory": "The disks are read from and no GPU computes; whether a job waits is unknown.",
-}
-
-
-def sentence(cause: Cause, detail: str | None, subject: str | None, gpus: Sequence[str]) -> str:
-    """Return the verdict in one sentence."""
-    if detail == "straggler":
-        named = f"GPU {', '.join(gpus)}"
-        if cause == "other":
-            return f"{named} lags behind the others, and no shared resource is the reason."
-        return _SENTENCES[cause].format(subject=subject).replace("The GPUs wait", f"{named} waits")
-    return _DETAILS.get(detail or "") or _SENTENCES[cause].format(subject=subject or "?")
 
 
 def _mean(values: Iterable[float]) -> float:
     known = list(values)
     return sum(known) / len(known) if known else 0.0
-
-
-def _percent(value: float | None) -> str:
-    return "?" if value is None else f"{value * 100:.0f} %"
-
-
-def _rate(value: float | None) -> str:
-    if value is None:
-        return "? MB/s"
-    return f"{value / 1e9:.2f} GB/s" if value >= 1e9 else f"{value / 1e6:.0f} MB/s"
-
-
-def _milliseconds(value: float | None) -> str:
-    return "an unknown time" if value is None else f"{value * 1e3:.1f} ms"
-
-
-def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"

@@ -157,6 +157,23 @@ class Bounds(NamedTuple):
     max_bytes: int
 
 
+MAX_WORKERS = 256
+MAX_SECONDS = 3600.0
+
+
+def checked(workers: float, max_seconds: float, max_bytes: int) -> Bounds:
+    """Return bounds; raises UsageError for readers or times that no probe can have."""
+    if not (1 <= workers <= MAX_WORKERS and workers == int(workers)):
+        raise UsageError(
+            f"{workers:g} readers cannot be.", hint=f"Say a whole number from 1 to {MAX_WORKERS}."
+        )
+    if not 0 < max_seconds <= MAX_SECONDS:
+        raise UsageError(
+            f"{max_seconds:g} seconds cannot be read for.", hint="Say 10, or an hour at most."
+        )
+    return Bounds(workers=int(workers), max_seconds=max_seconds, max_bytes=max_bytes)
+
+
 def probe(
     here: Behind,
     bounds: Bounds,

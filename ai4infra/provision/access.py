@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from msgspec import structs
 
 from ai4infra import arm, roles
 from ai4infra.arm import ArmWrite
-from ai4infra.classification import recorded
+from ai4infra.classification import Level, recorded
 from ai4infra.cloud import blobs, identities, locks, rbac, storage
 from ai4infra.cloud.fanout import fan_out
 from ai4infra.cloud.identities import Principal
@@ -20,6 +19,7 @@ from ai4infra.errors import (
     ForbiddenError,
     NotFoundError,
     PolicyDeniedError,
+    SignInError,
     UsageError,
 )
 from ai4infra.model import GrantWanted, Lock, Record, RoleAssignment, Step, StepResult
@@ -138,7 +138,7 @@ def with_late_grants(
     plan: Plan, grants: Sequence[tuple[GrantWanted, Principal]], scope_of: Callable[..., str]
 ) -> Plan:
     """Add the identities that are to be made, and the grants that wait for them, to a plan."""
-    if not grants or (plan.refusals and not plan.changes):
+    if not grants or plan.refusals:
         return plan
     machines = {arm.id_key(p.resource_id): p for _, p in grants}
     late = [_late_step(grant, principal, scope_of(grant)) for grant, principal in grants]
@@ -199,17 +199,18 @@ def plan_assign(
     principals = [p for each in found.values() for p in each]
     ready = [p for p in principals if p.object_id]
     grants = grants_to(ready, definition, container=None, scope=scope.id)
+    level, remarks = _level(session, scope)
     plan = rbac_steps(
         grants,
         _assignments_or_none(session, scope.id),
-        level=_level(session, scope),
+        level=level,
         locks=_locks(session, scope),
     )
     waiting = [p for p in principals if not p.object_id]
     late = grants_to(waiting, definition, container=None, scope=scope.id)
     plan = with_late_grants(plan, list(zip(late, waiting, strict=True)), lambda grant: scope.id)
-    remark = roles.not_a_data_role(definition.id)
-    return structs.replace(plan, warnings=(*plan.warnings, *([remark] if remark else ())))
+    remarks = (*remarks, roles.not_a_data_role(definition.id) or "")
+    return structs.replace(plan, warnings=(*plan.warnings, *filter(None, remarks)))
 
 
 def _assignments_or_none(session: Session, scope: str) -> tuple[RoleAssignment, ...] | None:
@@ -227,28 +228,30 @@ def _account_of(scope: Scope) -> tuple[str, str, str] | None:
     return scope.subscription_id, scope.group, scope.names[0]
 
 
-def _level(session: Session, scope: Scope) -> Any:
-    """Return the classification recorded on the account that a scope lies in.
+def _level(session: Session, scope: Scope) -> tuple[Level | None, tuple[str, ...]]:
+    """Return the classification of the account that a scope lies in, and what is unknown of it.
 
     Raises NotFoundError where there is no such account.
     """
     where = _account_of(scope)
     if where is None:
-        return None
+        return None, ()
     try:
-        return recorded(storage.account(session, *where).account.tags)
+        return recorded(storage.account(session, *where).account.tags), ()
     except ForbiddenError:
-        return None
+        return None, ("The account could not be read: its classification is not looked at.",)
 
 
-def _locks(session: Session, scope: Scope) -> tuple[Lock, ...]:
+def _locks(session: Session, scope: Scope) -> tuple[Lock, ...] | None:
+    """Return the locks that count for a scope; None where they could not be read."""
     if scope.subscription_id is None or scope.group is None:
         return ()
     try:
         return locks.locks(session, scope.subscription_id, scope.group, scope.id)
+    except SignInError:
+        raise
     except Ai4infraError:
-        # The service refuses by itself what a lock forbids.
-        return ()
+        return None
 
 
 def plan_unassign(

@@ -83,7 +83,7 @@ def look_storage(session: Session, wanted: StorageWanted) -> StorageLook:
     try:
         view = storage.account(session, wanted.subscription_id, wanted.group, wanted.account)
     except NotRegisteredError:
-        return StorageLook(unregistered=(storage.NAMESPACE,))
+        return _look_unregistered(session, wanted)
     except NotFoundError as error:
         if resources.is_subscription(error):
             raise
@@ -130,12 +130,22 @@ class _Answers:
         return otherwise if outcome is None else outcome.value
 
 
-def _look_around(session: Session, wanted: StorageWanted, *, has_group: bool) -> StorageLook:
+def _look_unregistered(session: Session, wanted: StorageWanted) -> StorageLook:
+    """Look where storage cannot be asked for anything; a group may be there all the same."""
+    has_group = resources.group(session, wanted.subscription_id, wanted.group) is not None
+    found = _look_around(session, wanted, has_group=has_group, registered=False)
+    unregistered = dict.fromkeys((storage.NAMESPACE, *found.unregistered))
+    return structs.replace(found, unregistered=tuple(unregistered))
+
+
+def _look_around(
+    session: Session, wanted: StorageWanted, *, has_group: bool, registered: bool = True
+) -> StorageLook:
     """Look where there is no account yet."""
     where = (session, wanted.subscription_id, wanted.group)
     account_id = _account_id(wanted)
     jobs: Jobs = {}
-    if has_group or not _is_default(wanted):
+    if registered and (has_group or not _is_default(wanted)):
         jobs["name"] = partial(storage.check_name, *where, wanted.account)
     if has_group:
         jobs["group"] = partial(resources.group, *where)
@@ -144,11 +154,14 @@ def _look_around(session: Session, wanted: StorageWanted, *, has_group: bool) ->
     if wanted.grants and has_group:
         scope = group_scope(wanted.subscription_id, wanted.group)
         jobs["assignments"] = partial(rbac.assignments, session, scope)
-    jobs |= _network_jobs(session, wanted) | _registration_jobs(session, wanted)
+    jobs |= _network_jobs(session, wanted)
+    jobs |= _registration_jobs(session, wanted) if registered else {}
     try:
         return _look(_Answers(jobs), StorageLook(assignments=()))
     except NotRegisteredError:
-        return StorageLook(unregistered=(storage.NAMESPACE,))
+        if not registered:
+            raise
+        return _look_unregistered(session, wanted)
 
 
 def _is_default(wanted: StorageWanted) -> bool:
@@ -187,7 +200,7 @@ def _look(answers: _Answers, base: StorageLook) -> StorageLook:
         endpoints=answers.known("endpoints", ()),
         dns_zones=answers.known("zones", ()),
         assignments=answers.known("assignments", base.assignments),
-        locks=answers.known("locks", ()) or (),
+        locks=answers.known("locks", ()),
         unregistered=(
             *(answers.known("storage registered", ()) or ()),
             *(answers.known("network registered", ()) or ()),
@@ -303,6 +316,8 @@ def _whose(step: Step, run: Run, error: ConflictError) -> str | None:
             "Somebody else has the name, or an account of this name was deleted in the last days:"
             " use another name (--name)."
         )
+    if found.state == "in use":
+        return "Whose it is could not be found out: use another name (--name)."
     return "Run the same again: it finds what is there now."
 
 

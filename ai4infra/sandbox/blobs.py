@@ -46,9 +46,12 @@ def get_blob_service(call: Call) -> Response:
 
 @service.route("PUT", _SERVICE)
 def put_blob_service(call: Call) -> Response:
-    """Set the settings that the body names."""
+    """Set the settings that the body names; the others go back to what they are from the start.
+
+    Azure's own reference leaves open what becomes of them: this is the harder of the two.
+    """
     account = _blob_account(call)
-    row = blob_service(call.world, account)
+    row = _unset_service(account)
     wanted = properties(json_body(call.request))
     row["properties"] = merged(row["properties"], wanted)
     _check_settings(account, row["properties"])
@@ -57,10 +60,13 @@ def put_blob_service(call: Call) -> Response:
 
 def blob_service(world: World, account: Row) -> Row:
     """Return the blob service of an account: as it was set, or as it is from the start."""
-    id_ = f"{account['id']}/blobServices/default"
-    row = {
+    return found(world, f"{account['id']}/blobServices/default") or _unset_service(account)
+
+
+def _unset_service(account: Row) -> Row:
+    return {
         "sku": account["sku"],
-        "id": id_,
+        "id": f"{account['id']}/blobServices/default",
         "name": "default",
         "type": SERVICE_KIND,
         "properties": {
@@ -68,7 +74,6 @@ def blob_service(world: World, account: Row) -> Row:
             "deleteRetentionPolicy": {"allowPermanentDelete": False, "enabled": False},
         },
     }
-    return found(world, id_) or row
 
 
 def _blob_account(call: Call) -> Row:

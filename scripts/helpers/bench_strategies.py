@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import msgspec
 
 from ai4infra.cloud import compute
 from ai4infra.cloud.clouds import find
+from ai4infra.cloud.fanout import fan_out
 from ai4infra.cloud.session import Session
 
 
@@ -35,7 +37,7 @@ class Capability(msgspec.Struct):
 
 def filtered(session: Session, subscription: str, regions: Iterable[str]) -> Iterator[str]:
     """Size names of all regions by concurrent filtered calls."""
-    for outcome in compute.all_skus(session, subscription, regions):
+    for outcome in fan_out(partial(compute.skus, session, subscription), regions):
         yield from (sku.name for sku in outcome.result().skus)
 
 

@@ -109,6 +109,23 @@ ensure_installed() { # TEXT DIR STAMP PYTHONS FILE PIP-ARGUMENTS...
   unlock
 }
 
+# Installs Debian packages, each named after the file that tells that it is there.
+ensure_debian() { # FILE=PACKAGE...
+  local pair missing=()
+  for pair in "$@"; do
+    [ -e "${pair%%=*}" ] || missing+=("${pair#*=}")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    fail "The slow tests need ${missing[*]}." \
+      "Debian and Ubuntu: apt-get install ${missing[*]} · --fast leaves these tests out"
+  fi
+  say "Installing ${missing[*]}, once …"
+  run_quietly apt-get update --quiet || fail "apt-get could not update its lists."
+  DEBIAN_FRONTEND=noninteractive run_quietly apt-get install --quiet --yes \
+    --no-install-recommends "${missing[@]}" || fail "apt-get could not install ${missing[*]}."
+}
+
 # Sets AI4INFRA_TEST_AZ, unless it is set. The Azure CLI pins versions, so it lives by itself.
 ensure_azure_cli() {
   local wanted=$root/scripts/helpers/az-requirements.txt
@@ -136,21 +153,4 @@ ensure_azurite() {
     fail "npm could not install $azurite."
   printf '%s\n' "$azurite" >"$dir/installed"
   unlock
-}
-
-# Installs what the slow tests start, unless it is there: PROGRAM:PACKAGE, by Debian's packages.
-ensure_programs() { # PROGRAM:PACKAGE...
-  local each missing=()
-  for each in "$@"; do
-    command -v "${each%%:*}" >/dev/null 2>&1 || missing+=("${each#*:}")
-  done
-  [ ${#missing[@]} -gt 0 ] || return 0
-  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-    fail "The slow tests need ${missing[*]}, which are not installed." \
-      "Debian and Ubuntu: apt-get install ${missing[*]} · or leave those tests out: scripts/test --fast"
-  fi
-  say "Installing ${missing[*]}, once …"
-  run_quietly apt-get update -qq || true
-  DEBIAN_FRONTEND=noninteractive run_quietly apt-get install -qq --yes --no-install-recommends \
-    "${missing[@]}" || fail "apt-get could not install ${missing[*]}."
 }

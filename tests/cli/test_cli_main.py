@@ -180,6 +180,15 @@ def test_something_unexpected_is_one_sentence_without_a_traceback() -> None:
     ]
 
 
+def test_a_signature_that_was_typed_is_not_repeated_in_the_error(real: Any) -> None:
+    shown = real(
+        "--sandbox", "rbac", "list", "--on", "https://st.blob.core.windows.net/c?sv=1&sig=abc%2Fdef"
+    )
+    assert shown.code == 2
+    assert "abc" not in shown.stderr
+    assert "sig=***" in shown.stderr
+
+
 def test_debug_shows_the_traceback_with_secrets_masked() -> None:
     _, said = command_that(throw(ValueError("password=hunter2hunter2")), "--debug")
     assert "Traceback" in said

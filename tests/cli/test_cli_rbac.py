@@ -160,7 +160,7 @@ def test_waiting_for_a_role_that_nobody_gave_ends_with_3(made: Any) -> None:
     shown = made("rbac", "wait", CONTRIBUTOR, "--to", "me", "--on", ACCOUNT)
     assert (shown.code, shown.stdout) == (3, "")
     assert "hint: " in shown.stderr
-    assert "ai4infra rbac assign" in shown.stderr
+    assert "ai4infra --sandbox rbac assign" in shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -202,3 +202,9 @@ def test_a_wait_that_is_no_time_or_too_long_ends_with_2(run: Any, timeout: str) 
     shown = run(*words, f"--timeout={timeout}")
     assert (shown.code, shown.stdout) == (2, "")
     assert "30m is the longest" in shown.stderr
+
+
+def test_an_empty_list_says_where_else_to_look(made: Any) -> None:
+    who = "id:5f3c2a9e-74bd-4f0f-a6b3-8d1e0c9b7a61:User"
+    assert "--below" in made("rbac", "list", "--to", who).stdout
+    assert "--below" not in made("rbac", "list", "--to", who, "--below").stdout

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ai4infra.cli.recon import _fits, _limit
+from ai4infra.cli.recon_pages import _fits, _limit
 from ai4infra.model import Offer
 from ai4infra.sandbox import Sandbox, open_sandbox
 from ai4infra.sandbox.serve import environment, serve
@@ -29,9 +30,11 @@ def test_recon_prints_a_whole_table_with_title_summary_and_caveat(run: Any) -> N
         "Quota: VM (Microsoft.Compute); prices: retail, pay-as-you-go, Linux, USD",
     ]
     assert shown.lines[4].startswith("Size ")
-    assert shown.lines[4].endswith("Fits  Limit     Spot fits  USD/h  per GPU  Spot/h  Spot/GPU")
+    assert shown.lines[4].endswith(
+        "Fits  Bound by        Spot fits  USD/h  per GPU  Spot/h  Spot/GPU"
+    )
     assert any("Standard_ND96isr_H100_v5" in line for line in shown.lines)
-    assert any(line.endswith("of the spot pool.") for line in shown.lines)
+    assert any(line.endswith("of the spot pool (lowPriorityCores).") for line in shown.lines)
     assert shown.lines[-1].startswith("Listing and quota are not capacity")
     assert "\x1b" not in shown.stdout
 
@@ -133,6 +136,8 @@ def test_a_query_on_a_list_is_told_that_the_document_is_an_object(run: Any) -> N
         (["-r", "eastus2", "--sort", "prize"], "no sort key called 'prize'", "price"),
         (["-r", "eastus2", "--currency", "dollars"], "no currency code", "USD"),
         (["-r", "eastus2", "--subscription", "Example Lap"], "no subscription", "Example Lab"),
+        (["-r", "eastus2", "--subscription", "x"], "no subscription", "Known: Example Lab, Ex"),
+        (["-r", "qqq"], "no region called 'qqq'", "Known: centralus, "),
         (["-r", "eastus2", "--query", "a["], "--query 'a['", "jmespath"),
         (["-r", "eastus2", "--need", "eight"], "'eight' is not a need", "COUNTxSIZE"),
         (["-r", "eastus2", "--need", "8xND96asr_v5"], "no GPU size called", "ND96asr_v4"),
@@ -254,6 +259,77 @@ def test_needs_are_rows_in_line_formats(run: Any) -> None:
 def test_needs_without_prices_have_no_price_column(run: Any) -> None:
     shown = run("recon", "-r", "eastus2", "--need", "99xA100", "--no-prices")
     assert "Price" not in shown.stdout
+
+
+def test_that_nothing_fits_at_all_is_said_in_a_line(run: Any) -> None:
+    shown = run("recon", "-r", "eastus2", "--need", "9999xH100")
+    assert shown.code == 4
+    assert "No other size here is known to fit instead within access and quota." in shown.lines
+    assert "No other size" not in run("recon", "-r", "eastus2", "--need", "1xT4").stdout
+
+
+def test_the_regional_total_has_one_name(run: Any) -> None:
+    shown = run("recon", "-r", "eastus2", "--need", "8xStandard_ND96asr_v4")
+    assert "570 vCPUs of regional total (cores)" in shown.stdout
+    assert "  regional total (cores): 768 vCPUs needed" in shown.stdout
+
+
+# --- commands to copy
+
+
+LIMIT = "--region eastus2 --family StandardNCadsH100v5Family --limit 80"
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "command"),
+    [
+        ((), {}, f"  ai4infra --sandbox quota request {LIMIT}"),
+        ((), {"AI4INFRA_SANDBOX": "0"}, f"  ai4infra --sandbox quota request {LIMIT}"),
+        ((), {"AI4INFRA_SANDBOX": "1"}, f"  ai4infra quota request {LIMIT}"),
+        (
+            ("--subscription", TRAINING),
+            {},
+            f"  ai4infra --sandbox quota request --subscription {TRAINING} {LIMIT}",
+        ),
+        (
+            ("--all-subscriptions",),
+            {},
+            f"  ai4infra --sandbox quota request --subscription {TRAINING} {LIMIT}",
+        ),
+    ],
+)
+def test_a_command_goes_on_where_it_is_copied_from(
+    run: Any, words: tuple[str, ...], env: dict[str, str], command: str
+) -> None:
+    assert command in run("recon", "-r", "eastus2", "--gpu", "H100", *words, **env).lines
+
+
+def test_a_copied_command_runs(run: Any, real: Any) -> None:
+    shown = run("recon", "-r", "eastus2", "--need", "8xStandard_ND96asr_v4")
+    commands = [line for line in shown.lines if line.startswith("  ai4infra ")]
+    assert len(commands) == 2
+    for command in commands:
+        assert real(*shlex.split(command)[1:], "--register", "--dry-run").code == 0
+
+
+def test_hints_go_on_in_the_sandbox_too(run: Any) -> None:
+    shown = run("quota", "request", "-r", "eastus2", "--family", "qqq", "--limit", "9")
+    assert "`ai4infra --sandbox quota list --region eastus2` shows the names." in shown.stderr
+    words = ("quota", "request", "-r", "eastus2", "--family", "ND96asr_v4", "--register")
+    told = run(*words, "--limit", "330", "--dry-run").stderr
+    assert "or run: ai4infra --sandbox quota request --region eastus2 --family cores" in told
+
+
+def test_documents_have_whole_commands(run: Any) -> None:
+    words = ("recon", "-r", "eastus2", "--gpu", "H100", "-o", "json")
+    (command, *_) = run(*words).json["summary"]["actions"]
+    assert command == f"ai4infra quota request --subscription {TRAINING} {LIMIT}"
+
+
+def test_several_subscriptions_name_whose_pools_are_meant(run: Any) -> None:
+    shown = run("recon", "-r", "eastus2", "--all-subscriptions", "--no-prices")
+    pools = [line.split(":")[0] for line in shown.lines if "of the spot pool" in line]
+    assert pools == ["eastus2 (Example Lab)", "eastus2 (Example Training)"]
 
 
 # --- a service with faults

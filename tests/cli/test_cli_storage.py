@@ -60,12 +60,21 @@ def test_run_again_there_is_nothing_to_do(run: Any) -> None:
     assert second.json["account"] == first.json["account"]
 
 
+def test_a_plan_says_all_that_the_blob_service_shall_do(run: Any) -> None:
+    words = ("--no-hns", "--versioning", "--change-feed", "--soft-delete-days", "9")
+    shown = run(*CREATE, *words, "--restore-days", "5", "--dry-run")
+    assert (
+        "soft delete 9 days, blobs and containers, versions, change feed, restore within 5 days"
+        in shown.stdout
+    )
+
+
 def test_the_receipt_says_where_it_is_and_what_comes_next(run: Any) -> None:
     shown = run(*CREATE, "--name", "sttrain", "--yes")
     assert shown.code == 0
     assert "https://sttrain.blob.core.windows.net/" in shown.stdout
     commands = shown.stdout.split("Next:\n")[1].splitlines()
-    assert [next(w for w in shlex.split(c) if "=" not in w) for c in commands] == [
+    assert [next(w for w in shlex.split(c) if "=" not in w) for c in commands if c] == [
         "azcopy",
         "blobfuse2",
         "ai4infra",
@@ -104,7 +113,12 @@ def test_what_nobody_waits_for_is_told_and_finished_by_the_next_run(run: Any) ->
     assert any("storage show" in command for command in shown.json["nextCommands"])
     done = run(*CREATE, "--yes", "-o", "json")
     assert done.code == 0
-    assert states(done) == {"kept", "done"}
+    assert [kind for state, kind, _ in steps(done) if state == "done"] == [
+        "blob service settings",
+        "container",
+        "role assignment",
+    ]
+    assert states(run(*CREATE, "--yes", "-o", "json")) == {"kept"}
 
 
 @pytest.mark.parametrize(
@@ -250,11 +264,17 @@ def test_a_machine_gets_an_identity_where_that_is_asked(run: Any, machine: Any) 
         (("--private-endpoint", VNET), "no resource id of a subnet"),
         (("--classification", "secret"), "no classification called 'secret'"),
         (("--versioning",), "no blob versioning"),
-        (("--change-feed",), "no the change feed"),
+        (("--change-feed",), "no change feed"),
         (("--restore-days", "7"), "point-in-time restore"),
+        (("--soft-delete-days", "0"), "1 to 365 days"),
+        (("--soft-delete-days", "week"), "no whole number"),
+        (("--name", " "), "it is empty"),
         (("--key-uri", "https://kv.vault.azure.net/keys/k"), "user-assigned identity"),
         (("--key-identity", "x"), "but no key"),
-        (("--checkpoint-retention", "90d:14d"), "no later than it cools"),
+        (("--checkpoints", "ckpt", "--checkpoint-retention", "90d:14d"), "no later than it cools"),
+        (("--checkpoint-retention", "7d:30d"), "no container for checkpoints"),
+        (("--tag", "Classification=restricted"), "--classification"),
+        (("--allow-ip", "0.0.0.0/0"), "only public"),
         (("--lifecycle", "data"), "no lifecycle"),
         (("--expect", "2Tb"), "not a size"),
         (("--gpus", "8xA100"), "is a GPU"),
@@ -367,7 +387,8 @@ def test_each_finding_names_the_command_that_mends_it(run: Any) -> None:
     shown = run("storage", "audit", "--name", "sttrain")
     assert shown.code == 4
     assert "lock" in shown.stdout
-    assert "ai4infra storage audit --name sttrain --resource-group rg-ai-training" in shown.stdout
+    fix = "storage audit --resource-group rg-ai-training --name sttrain --fix"
+    assert fix in shown.stdout
     assert "az monitor metrics alert create" in shown.stdout
 
 
@@ -423,13 +444,22 @@ def test_advice_for_people_says_the_need_the_wall_and_why(real: Any) -> None:
         (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--files", "many"), "not a number"),
         (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--workload", "film"), "no workload"),
         (("--dataset", "1KB", "--gpus", "8xND96asr_v4", "--files", "12M"), "at least one byte"),
+        (("--dataset", "2GB", "--gpus", "8xND96asr_v4", "--sample-size", "3GB"), "does not fit"),
         (("--gpus", "8xND96asr_v4"), "--dataset"),
+        (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--epochs", "0"), "at least 1"),
+        (("--dataset", "2TB", "--gpus", "8xND96asr_v4", "--shared-by", "two"), "no whole number"),
     ],
 )
 def test_a_job_that_cannot_be_ends_with_2(real: Any, words: tuple[str, ...], said: str) -> None:
     shown = real("storage", "advise", *words)
     assert (shown.code, shown.stdout) == (2, "")
     assert said in shown.stderr
+
+
+def test_advice_for_a_region_that_is_not_known_says_so(real: Any) -> None:
+    words = ("--dataset", "2TB", "--gpus", "8xND96asr_v4")
+    assert "'mars'" in real("storage", "advise", *words, "--region", "mars").stderr
+    assert real("storage", "advise", *words, "--region", "East US 2").stderr == ""
 
 
 # --- what the service does otherwise

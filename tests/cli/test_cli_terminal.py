@@ -70,6 +70,22 @@ def test_a_table_fits_the_terminal_and_says_what_it_left_out(width: int) -> None
     assert "\x1b[1m" not in shown
 
 
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("need", [(), ("--need", "8xStandard_ND96asr_v4")])
+def test_prose_is_wrapped_between_words_and_commands_are_whole(
+    need: tuple[str, ...], width: int
+) -> None:
+    _, shown = on_terminal("recon", "-r", "eastus2", *need, width=width, NO_COLOR="1")
+    shown = shown[: shown.index("no room for")]
+    lines = shown[shown.index("\n\n", shown.index("\nQuota")) :].splitlines()
+    commands = [line for line in lines if "ai4infra " in line]
+    assert commands
+    assert all(" --limit " in line for line in commands)
+    prose = [line for line in lines if line not in commands and "https://" not in line]
+    assert max(map(len, prose)) <= width
+    assert "Listing and quota are not capacity" in shown
+
+
 def test_colours_mark_the_heading_and_what_cannot_be_started() -> None:
     _, shown = on_terminal("recon", "-r", "eastus2", "--no-prices")
     assert "\x1b[1mSize " in shown

@@ -223,8 +223,8 @@ def test_a_name_that_is_not_ours_is_taken_in_the_words_of_the_service() -> None:
     assert (found.state, found.message) == ("taken", "It is already taken.")
 
 
-def test_a_name_is_taken_where_our_own_accounts_cannot_be_listed() -> None:
-    assert checked(TAKEN, failed(403, "AuthorizationFailed")).state == "taken"
+def test_whose_a_name_is_stays_unknown_where_our_own_accounts_cannot_be_listed() -> None:
+    assert checked(TAKEN, failed(403, "AuthorizationFailed")).state == "in use"
 
 
 def test_a_name_that_no_account_can_have_is_a_usage_error() -> None:
@@ -251,21 +251,22 @@ def settings(properties: Any) -> BlobServiceSettings:
 
 
 def test_soft_delete_is_told_in_days() -> None:
-    found = settings(
-        {
-            "deleteRetentionPolicy": {"enabled": True, "days": 14},
-            "containerDeleteRetentionPolicy": {"enabled": True, "days": 7},
-            "isVersioningEnabled": True,
-            "changeFeed": {"enabled": True, "retentionInDays": 3},
-            "restorePolicy": {"enabled": True, "days": 5},
-        }
-    )
+    said = {
+        "deleteRetentionPolicy": {"enabled": True, "days": 14},
+        "containerDeleteRetentionPolicy": {"enabled": True, "days": 7},
+        "isVersioningEnabled": True,
+        "changeFeed": {"enabled": True, "retentionInDays": 3},
+        "restorePolicy": {"enabled": True, "days": 5},
+    }
+    restore = {**said["restorePolicy"], "minRestoreTime": "2026-11-01T00:00:00Z"}
+    found = settings({**said, "restorePolicy": restore})
     assert found == BlobServiceSettings(
         blob_soft_delete_days=14,
         container_soft_delete_days=7,
         versioning=True,
         change_feed=True,
         restore_days=5,
+        raw=said,
     )
 
 

@@ -166,7 +166,15 @@ def test_an_unknown_region_tells_close_ones() -> None:
     assert "eastus2" in str(caught.value.hint)
 
 
-def test_a_region_like_no_other_tells_how_to_list_them() -> None:
+def test_a_region_like_no_other_tells_which_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         check_region("moon", KNOWN)
-    assert "list-locations" in str(caught.value.hint)
+    assert str(caught.value.hint).startswith("Known: ")
+    assert "eastus" in str(caught.value.hint)
+
+
+def test_of_many_regions_some_are_told_and_how_many_more_there_are() -> None:
+    many = [Region(name=f"region{n}", display_name=f"Region {n}") for n in range(15)]
+    with pytest.raises(UsageError) as caught:
+        check_region("moon", many)
+    assert str(caught.value.hint).endswith("region11 and 3 more.")

@@ -494,6 +494,20 @@ def test_a_missing_sign_in_is_one_sentence_and_both_ways_on(message: str, part: 
     assert "--sandbox" in str(error.hint)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ManagedIdentityCredential authentication unavailable, no response from the IMDS endpoint",
+        "The managed identity endpoint gives no token: Identity not found",
+    ],
+)
+def test_a_missing_managed_identity_is_a_sentence_with_ways_to_one(message: str) -> None:
+    error = signing_in(message)
+    assert error.message == f"{WHAT}: {message}."
+    assert "managed identity" in str(error.hint)
+    assert "--client-id" in str(error.hint)
+
+
 def test_a_slow_az_is_told_as_slow() -> None:
     cause = subprocess.TimeoutExpired("az", 30)
     assert "too slow" in signing_in("Failed to invoke the Azure CLI", cause).message

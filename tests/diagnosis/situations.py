@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ai4infra.diagnosis.answer import Diagnosis, Question
 from ai4infra.diagnosis.samples import (
     CpuSample,
     DiskFacts,
@@ -19,7 +20,7 @@ from ai4infra.diagnosis.samples import (
     Sample,
 )
 from ai4infra.diagnosis.series import Collector
-from ai4infra.diagnosis.verdict import Diagnosis, Question, diagnose
+from ai4infra.diagnosis.verdict import diagnose
 from ai4infra.gpus import facts
 
 Curve = Callable[[int], float | None]

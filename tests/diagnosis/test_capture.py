@@ -74,8 +74,9 @@ def test_a_capture_whose_writer_was_killed_gives_what_is_whole(length: int, tmp_
     for name in ("cut", "cut.gz"):
         with opened(tmp_path / name) as source:
             found = tuple(source.samples())
-            assert 0 < len(found) < len(SAMPLES)
+            assert len(SAMPLES) * 0.9 < len(found)
             assert found == SAMPLES[: len(found)]
+            assert source.notes.cut or source.notes.skipped
 
 
 def test_bytes_that_are_no_text_cost_their_line_only(tmp_path: Path) -> None:

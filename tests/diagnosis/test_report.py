@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ai4infra.diagnosis.answer import Question
 from ai4infra.diagnosis.report import Report, html, nice
 from ai4infra.diagnosis.samples import (
     CpuSample,
@@ -25,7 +26,7 @@ from ai4infra.diagnosis.samples import (
 )
 from ai4infra.diagnosis.series import Collector
 from ai4infra.diagnosis.timeline import draw
-from ai4infra.diagnosis.verdict import Question, diagnose
+from ai4infra.diagnosis.verdict import diagnose
 
 HOST = Host(
     size="Standard_ND96isr_H100_v5",

@@ -18,6 +18,7 @@ import requests
 from azure.identity import ClientSecretCredential, ManagedIdentityCredential
 from azure.mgmt.compute import ComputeManagementClient
 
+import ai4infra
 from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError
 from ai4infra.sandbox import Sandbox
 from ai4infra.sandbox.certificate import ensure_certificate
@@ -216,3 +217,14 @@ def test_a_served_sandbox_is_found_again_until_it_ends(server: Server, tmp_path:
     refuse_second(tmp_path)
     with pytest.raises(NotFoundError):
         running_url(tmp_path)
+
+
+def test_a_role_is_tried_on_the_blobs_that_are_served_here(
+    server: Server, sandbox: Sandbox
+) -> None:
+    with ai4infra.connect(subscription=sandbox.subscription_id) as az:
+        receipt = az.apply(az.plan_storage("sttrain"))
+        assert receipt.complete
+        account = az.storage_account("sttrain")
+        found = az.wait_role("Storage Blob Data Contributor", "me", account.id, timeout_seconds=0)
+    assert found.code == "AuthorizationPermissionMismatch"
