@@ -5,21 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ai4infra.cli import complete
-from ai4infra.cli.options import SETTINGS, Command, Group, HintedUsage, Options, common, number
+from ai4infra.cli.options import (
+    SETTINGS,
+    Command,
+    F,
+    Group,
+    HintedUsage,
+    Lazy,
+    Options,
+    common,
+    filled,
+    number,
+)
 from ai4infra.cli.output import Output
 from ai4infra.errors import EXIT_NO, UsageError
 
 if TYPE_CHECKING:
-    from ai4infra.diagnosis.answer import Diagnosis, Question
+    from ai4infra.diagnosis.answer import Question
     from ai4infra.diagnosis.logs import LogSource
+    from ai4infra.diagnosis.series import Collector
     from ai4infra.model import GpuFacts
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 EXAMPLES = """
 nvidia-smi dmon -s pum -o DT > gpu.txt   # while the job runs, with the two below
@@ -29,8 +39,14 @@ ai4infra diagnose replay --gpu gpu.txt --disk disk.txt --net net.txt
 ai4infra diagnose replay capture.jsonl.gz --size ND96isr_H100_v5 --price 98.32
 """
 
+COMMANDS = {
+    "watch": Lazy("ai4infra.cli.diagnose_watch:watch", "Sample this machine, and judge."),
+    "path": Lazy("ai4infra.cli.diagnose_path:path", "Show what stands behind a path."),
+    "probe": Lazy("ai4infra.cli.diagnose_path:probe", "Measure what a path feeds."),
+}
 
-@click.group(cls=Group, context_settings=SETTINGS)
+
+@click.group(cls=Group, lazy=COMMANDS, context_settings=SETTINGS)
 def diagnose() -> None:
     """Tell whether the GPUs wait for data, for what, and what to change."""
 
@@ -53,6 +69,31 @@ def _price(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
     return amount
 
 
+def priced(function: F) -> F:
+    """Give a command ``--price`` and ``--currency``."""
+    price: Callable[[F], F] = click.option(
+        "--price",
+        metavar="AMOUNT",
+        callback=_price,
+        help="What the VM costs an hour, in --currency.",
+    )
+    currency: Callable[[F], F] = click.option(
+        "--currency", default="USD", metavar="CODE", help="Currency of --price."
+    )
+    return price(currency(function))
+
+
+def reported(function: F) -> F:
+    """Give a command ``--report``."""
+    option: Callable[[F], F] = click.option(
+        "--report",
+        metavar="FILE.html",
+        callback=filled,
+        help="Write a page with the timeline; it needs nothing beside itself.",
+    )
+    return option(function)
+
+
 @diagnose.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
 @click.argument("captures", metavar="[CAPTURE]...", nargs=-1, type=click.Path(allow_dash=True))
 @_log("gpu", "Log of nvidia-smi dmon, or of nvidia-smi --query-gpu=… --format=csv.")
@@ -65,10 +106,8 @@ def _price(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
     shell_complete=complete.sizes,
     help="Size of the VM: its network and disk limits, and how many GPUs it has.",
 )
-@click.option(
-    "--price", metavar="AMOUNT", callback=_price, help="What the VM costs an hour, in --currency."
-)
-@click.option("--currency", default="USD", metavar="CODE", help="Currency of --price.")
+@priced
+@reported
 @common()
 def replay(options: Options, **given: Any) -> None:
     """Judge saved logs and captures.
@@ -77,12 +116,19 @@ def replay(options: Options, **given: Any) -> None:
     standard input. The exit code is 4 when the GPUs starve, and 0 otherwise.
     """
     from ai4infra.cli.diagnose_pages import diagnosis_page
+    from ai4infra.cli.diagnose_report import check_report, write_report
+    from ai4infra.diagnosis.verdict import diagnose as judged
 
     out = Output(options)
     paths = [*given["captures"], *(p for name in _LOGS for p in given[f"{name}_logs"])]
     _check(paths)
-    size = _size(given["size"])
-    found = _judge(paths, size, given["price"], given["currency"].upper())
+    size = known_size(given["size"])
+    if given["report"]:
+        check_report(given["report"])
+    collector, question = _collect(paths, size, given["price"], given["currency"].upper())
+    found = judged(collector, question)
+    if given["report"]:
+        write_report(given["report"], found, collector, question.host)
     out.result(diagnosis_page(found, size))
     for warning in found.warnings:
         out.warn(warning)
@@ -104,7 +150,8 @@ def _check(paths: Sequence[str]) -> None:
         raise click.UsageError("A file is given twice; a log of several tools is given once.")
 
 
-def _size(name: str | None) -> GpuFacts | None:
+def known_size(name: str | None) -> GpuFacts | None:
+    """Return what is known of a VM size; raises UsageError for one that nobody knows."""
     from ai4infra.gpus import all_sizes, facts
     from ai4infra.ids import close_names
 
@@ -118,12 +165,11 @@ def _size(name: str | None) -> GpuFacts | None:
     return found
 
 
-def _judge(
+def _collect(
     paths: Sequence[str], size: GpuFacts | None, price: float | None, currency: str
-) -> Diagnosis:
+) -> tuple[Collector, Question]:
     from ai4infra.diagnosis.files import opened
     from ai4infra.diagnosis.series import Collector
-    from ai4infra.diagnosis.verdict import diagnose as judged
 
     collector = Collector()
     with ExitStack() as stack:
@@ -133,7 +179,7 @@ def _judge(
     remarks = tuple(_remarks(paths, sources))
     if all(source.notes.empty and not source.notes.lost_gpus for source in sources):
         raise UsageError(f"There is no sample in {', '.join(paths)}.", hint=next(iter(remarks)))
-    return judged(collector, _question(sources, size, price, currency, remarks))
+    return collector, _question(sources, size, price, currency, remarks)
 
 
 def _question(
