@@ -170,8 +170,13 @@ def _yaml(value: Any) -> str:
 def _csv(rows: Iterable[Sequence[Any]]) -> str:
     lines = _Lines()
     # csv quotes a carriage return only where it is part of the line's end
-    csv.writer(lines, lineterminator="\r\n").writerows(map(_flat, row) for row in rows)
+    csv.writer(lines, lineterminator="\r\n").writerows(map(_csv_cell, row) for row in rows)
     return "\n".join(line.removesuffix("\r\n") for line in lines)
+
+
+def _csv_cell(value: Any) -> str:
+    """Return one value without NUL, which readers of CSV refuse."""
+    return _flat(value).replace("\0", "\ufffd")
 
 
 class _Lines(list[str]):

@@ -201,10 +201,14 @@ def test_any_text_keeps_its_row_in_every_line_format(values: list[tuple[str, lis
     rows = tuple(Row(name=name, zones=tuple(zones)) for name, zones in values)
     assert text("tsv", rows).count("\n") == max(0, len(rows) - 1)
     assert [row[0] for row in csv.reader(io.StringIO(text("csv", rows), newline=""))][1:] == [
-        row.name for row in rows
+        row.name.replace("\0", "\ufffd") for row in rows
     ]
     decoded = [msgspec.json.decode(line) for line in text("jsonl", rows).split("\n") if line]
     assert [row["name"] for row in decoded] == [row.name for row in rows]
+
+
+def test_csv_has_no_nul_that_its_readers_refuse() -> None:
+    assert text("csv", (Row(name="a\0b"),)).split("\n")[1].startswith("a\ufffdb,")
 
 
 @pytest.mark.parametrize(
