@@ -32,7 +32,8 @@ EXPORT_SECONDS = 4.0
 """How often BlobFuse2 adds a sample of its progress, until all that it has listed is done."""
 SILENT_SECONDS = 60.0
 """So long a preload may tell nothing: an empty container never does."""
-MAX_CONFIG_BYTES = 2**20
+MAX_CONFIG_BYTES = 128 * 1024
+"""A configuration with all that the reference has and says is 14 KiB."""
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _VERSION = re.compile(r"(\d+\.\d+\.\d+(?:~[\w.]+)?)")
@@ -349,7 +350,7 @@ def config_text(config: Path) -> str:
     except OSError as error:
         raise Ai4infraError(f"{config} cannot be read: {error.strerror}.") from error
     if len(raw) > MAX_CONFIG_BYTES:
-        raise UsageError(f"{config} is no configuration: it is larger than 1 MiB.")
+        raise UsageError(f"{config} is no configuration: it is larger than 128 KiB.")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeError as error:

@@ -357,7 +357,7 @@ def test_a_secret_is_found_and_not_shown(real: Any, tmp_path: Path) -> None:
         ("a: [1", "is not YAML at line"),
         ("", "is empty"),
         ("words", "no BlobFuse2 configuration"),
-        ("a: 1\n" * 2**18, "larger than 1 MiB"),
+        ("a: 1\n" * 2**18, "larger than 128 KiB"),
     ],
 )
 def test_what_is_no_configuration_is_bad_input(
