@@ -219,7 +219,8 @@ def test_a_configuration_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "says"), [(b"\x00\xff\xfe", "it is no text"), (b"a" * (2**20 + 1), "larger than 128 KiB")]
+    ("raw", "says"),
+    [(b"\x00\xff\xfe", "it is no text"), (b"a" * 2**18, "larger than 128 KiB")],
 )
 def test_what_is_no_configuration_at_all_is_bad_input(
     raw: bytes, says: str, tmp_path: Path
