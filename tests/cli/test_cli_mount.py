@@ -11,6 +11,9 @@ import support_machines as machines
 import yaml
 from support_blobfuse2 import StandIn, sample, stand_in
 
+from ai4infra.cli.mount_check import context_of
+from ai4infra.mounts.lint import parse
+
 NOTICE = "sandbox: an example world, not your subscription\n"
 CONFIG = """\
 read-only: true
@@ -368,16 +371,12 @@ def test_what_is_no_configuration_is_bad_input(
     assert says in shown.stderr
 
 
-def test_a_variable_in_a_path_is_filled_in_for_the_check(
-    real: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_home_in_a_path_is_filled_in_for_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ai4infra.cli.mount_check import context_of
-    from ai4infra.mounts.lint import parse
-
-    monkeypatch.setenv("SCRATCH", str(tmp_path))
-    text = CONFIG.replace("  prefetch", "  path: $SCRATCH/a\n  prefetch")
-    context = context_of([parse(text)], None)
-    assert context.where("$SCRATCH/a") == str(tmp_path / "a")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    text = CONFIG.replace("  prefetch", "  path: ~/a\n  prefetch")
+    assert context_of([parse(text)], None).where("~/a") == str(tmp_path / "a")
 
 
 def test_a_file_that_is_not_there_is_not_found(real: Any, tmp_path: Path) -> None:
