@@ -93,4 +93,6 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     monkeypatch.setenv("STANDIN", str(folder))
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
     monkeypatch.setattr(blobfuse2, "PROC", folder / "proc")
+    # Its progress is whole from the start, so nobody waits for another sample.
+    monkeypatch.setattr(blobfuse2, "EXPORT_SECONDS", -1.0)
     return made

@@ -97,13 +97,14 @@ def context_of(
 ) -> Context:
     """Return what is known beside the files; ``resolve`` follows links of their cache folders."""
     from ai4infra.mounts.lint import Context
+    from ai4infra.tools import blobfuse2
 
     paths = {d.cache_path for d in documents if d.cache_path} if resolve else set()
     return Context(
         host=machine.host() if machine else None,
         hns=hns,
         version=version,
-        resolved={path: os.path.realpath(os.path.expandvars(path)) for path in paths},
+        resolved={path: os.path.realpath(blobfuse2.expanded(path)) for path in paths},
     )
 
 
@@ -140,7 +141,11 @@ def _page(found: Sequence[Finding], checked: int, what: str) -> Page:
 
 def _summary(found: Sequence[Finding], checked: int, what: str) -> str:
     errors = sum(finding.severity == "error" for finding in found)
-    counted = f"{checked} {what}{'' if checked == 1 else 's'} checked"
+    counted = f"{_some(checked, what)} checked"
     if not found:
         return f"{counted}: nothing found."
-    return f"{counted}: {errors} errors, {len(found) - errors} warnings."
+    return f"{counted}: {_some(errors, 'error')}, {_some(len(found) - errors, 'warning')}."
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -131,6 +131,9 @@ def config(options: Options, target: str, machine: Path | None, **given: Any) ->
     out = begun(options)
     account, container, folder = parse_target(target)
     host = machine_of(options, machine).host()
+    if (given["cache"] or "").startswith("/") and machine is None and not options.sandbox:
+        # A link may lead from the fast disk to another.
+        given["cache"] = os.path.realpath(given["cache"])
     asked = _asked(given, account, container, folder)
     # What cannot work is refused before Azure is asked.
     configure(asked, host)
@@ -138,7 +141,7 @@ def config(options: Options, target: str, machine: Path | None, **given: Any) ->
     wanted = _with(asked, hns=hns, endpoint=endpoint)
     made = configure(wanted, host)
     _tell(out, made, host)
-    _print(options, out, made, wanted, given)
+    _print(options, out, made, wanted, host, given)
 
 
 def _check_together(given: dict[str, Any]) -> None:
@@ -189,7 +192,7 @@ def _namespace(
 ) -> tuple[bool, str | None]:
     """Return whether the namespace is hierarchical, and an endpoint where one has to be said."""
     if hns is not None:
-        return hns, None
+        return hns, _cloud_endpoint(options, account, hns=hns)
     from ai4infra.cli.start import started
     from ai4infra.errors import Ai4infraError
 
@@ -201,10 +204,25 @@ def _namespace(
         found = None
     if found is None or found.hns is None:
         out.warn(ASSUMED)
-        return True, None
+        return True, _cloud_endpoint(options, account, hns=True)
     out.verbose(f"namespace: {'hierarchical' if found.hns else 'flat'} (Azure)")
     endpoint = found.endpoints.get("dfs" if found.hns else "blob", "")
     return found.hns, None if _is_usual(endpoint) else endpoint
+
+
+def _cloud_endpoint(options: Options, account: str, *, hns: bool) -> str | None:
+    """Return the endpoint of an account outside public Azure, from the cloud that is set."""
+    from ai4infra.cloud.clouds import find
+    from ai4infra.settings import resolve
+
+    if options.sandbox:
+        return None
+    given = {"cloud": options.cloud, "arm_endpoint": options.arm_endpoint}
+    settings = resolve(given, os.environ)
+    cloud = find(settings.cloud, arm_endpoint=settings.arm_endpoint, env=os.environ)
+    suffix = cloud.dfs_suffix if hns else cloud.blob_suffix
+    endpoint = f"https://{account}.{suffix}" if suffix else ""
+    return None if _is_usual(endpoint) else endpoint
 
 
 def _is_usual(endpoint: str) -> bool:
@@ -221,23 +239,45 @@ def _tell(out: Output, made: Config, host: Host) -> None:
 
 
 def _print(
-    options: Options, out: Output, made: Config, wanted: Wanted, given: dict[str, Any]
+    options: Options,
+    out: Output,
+    made: Config,
+    wanted: Wanted,
+    host: Host,
+    given: dict[str, Any],
 ) -> None:
+    # What cannot stand in a unit is refused before the file is written.
+    extra = _unit(made, wanted, given) if given["unit"] else _fstab(made, given)
     if given["file"]:
         _write(given["file"], made.text(), overwrite=given["overwrite"])
         out.note(f"Wrote {given['file']}: {made.mode}, as {made.reason}.")
-    extra = _unit(made, wanted, given) if given["unit"] else _fstab(made, given)
     if options.output or options.query:
         out.result(_page(made, wanted, given, extra))
     elif extra:
         click.echo(extra, nl=False)
     elif not given["file"]:
         click.echo(made.text(), nl=False)
+    if extra:
+        _tell_start(out, made, host)
+    if given["fstab"] and made.cache_path and made.mode != "file-cache":
+        out.note(
+            f"BlobFuse2 makes {made.cache_path}, and no folder above it: where those may be gone"
+            " at the start, --unit makes them."
+        )
     if given["unit"]:
         from ai4infra.mounts.units import unit_name
 
         name = unit_name(given["mount_path"])
         out.note(f"It goes to /etc/systemd/system/{name}; then `systemctl enable --now {name}`.")
+
+
+def _tell_start(out: Output, made: Config, host: Host) -> None:
+    """Say that nothing mounts the local NVMe at the start of the machine by itself."""
+    if any(s.role == "local nvme" and s.path == made.cache_mount for s in host.spaces):
+        out.note(
+            f"{made.cache_mount} has to be mounted before it, at each start:"
+            " `ai4infra mount disks --apply --yes` does it, and makes blank disks anew."
+        )
 
 
 def _write(file: Path, text: str, *, overwrite: bool) -> None:
@@ -247,15 +287,17 @@ def _write(file: Path, text: str, *, overwrite: bool) -> None:
     from ai4infra.errors import Ai4infraError, UsageError
 
     try:
-        if file.exists() and not overwrite and file.read_text("utf-8") != text:
+        if file.exists() and not overwrite and file.read_bytes() != text.encode():
             raise UsageError(
                 f"{file} is there already and says something else.",
                 hint="--overwrite replaces it.",
             )
         # A file of its own first: nobody reads half of it, and it is nobody else's from the start.
-        with tempfile.NamedTemporaryFile("w", dir=file.absolute().parent, delete=False) as made:
-            made.write(text)
-        Path(made.name).replace(file)
+        with tempfile.TemporaryDirectory(dir=file.absolute().parent, prefix=".ai4infra") as folder:
+            made = Path(folder) / file.name
+            made.touch(mode=0o600)
+            made.write_bytes(text.encode())
+            made.replace(file)
     except OSError as error:
         raise Ai4infraError(f"{file} cannot be written: {error.strerror}.") from error
 

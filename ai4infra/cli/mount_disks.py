@@ -59,7 +59,9 @@ def disks(options: Options, machine: Path | None, **given: Any) -> None:
 def _target(path: str) -> str:
     from ai4infra.mounts.units import checked_path
 
-    return checked_path(path)
+    if not checked_path(path).strip("/"):
+        raise click.UsageError("--target / would hide the whole system.")
+    return path
 
 
 def _check_apply(options: Options, machine: Path | None, given: dict[str, Any]) -> None:

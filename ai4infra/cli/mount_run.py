@@ -54,19 +54,18 @@ def up(options: Options, path: Path, config: Path, **given: Any) -> None:
     out = begun(options)
     refuse_sandbox(options, "mount")
     program = blobfuse2.installed()
-    place, file = _absolute(path), _absolute(config)
+    place, file = blobfuse2.place_of(path), config.expanduser().absolute()
     document = _preflight(out, file, program.version, force=given["force"])
+    blobfuse2.check_free(place)
     _make_folders(place, document)
     blobfuse2.mount(program, place, file, mask=mask)
     if not given["no_wait"]:
         blobfuse2.wait_readable(place)
         _follow(out, place, document)
-    out.result(status_page([_row(each) for each in _looked([place])]))
-
-
-def _absolute(path: Path) -> Path:
-    # resolve() would follow a link, and a dead mount point answers it with an error
-    return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
+    rows = [_row(each) for each in _looked([place])]
+    if not rows:
+        out.warn(f"BlobFuse2 was started, and {place} is not in the list of mounts yet.")
+    out.result(status_page(rows))
 
 
 def _preflight(out: Output, file: Path, version: str, *, force: bool) -> Document:
@@ -101,23 +100,39 @@ def finding_text(finding: Finding) -> str:
 
 def _make_folders(place: Path, document: Document) -> None:
     """Make the mount point and the cache's folder: BlobFuse2 makes no folders above them."""
-    from ai4infra.errors import Ai4infraError, ConflictError
+    from ai4infra.errors import Ai4infraError
+    from ai4infra.tools.blobfuse2 import expanded
 
+    cache = Path(expanded(document.cache_path)) if document.cache_path else None
+    _check_place(place, cache, nonempty=document.is_true("nonempty"))
     try:
         place.mkdir(parents=True, exist_ok=True)
-        if document.cache_path:
-            Path(document.cache_path).mkdir(parents=True, exist_ok=True, mode=0o700)
-        held = any(place.iterdir()) and not os.path.ismount(place)
+        if cache:
+            cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise Ai4infraError(
-            f"{error.filename or place} cannot be used: {error.strerror}.",
-            hint=f"Where a mounter died, `ai4infra mount down {place}` takes the rest away.",
+            f"{error.filename or place} cannot be made: {error.strerror}.",
+            hint="It takes a folder that you may write to, or root.",
         ) from error
-    if held and not document.is_true("nonempty"):
+
+
+def _check_place(place: Path, cache: Path | None, *, nonempty: bool) -> None:
+    """Refuse a mount point that is a file, holds something, or has the cache in or around it."""
+    from ai4infra.errors import Ai4infraError, ConflictError
+    from ai4infra.mounts.config import caches_overlap
+
+    if cache and caches_overlap(str(place), os.path.realpath(cache)):
         raise ConflictError(
-            f"{place} is not empty, and a mount would hide what is in it.",
-            hint="Mount at an empty folder.",
+            f"The cache {cache} and the mount point {place} lie in one another.",
+            hint="Mount at another folder, or give the cache one of its own.",
         )
+    try:
+        held = place.exists() and (not place.is_dir() or any(place.iterdir()))
+    except OSError as error:
+        raise Ai4infraError(f"{place} cannot be used: {error.strerror}.") from error
+    if held and not (nonempty and place.is_dir()):
+        what = "not empty, and a mount would hide what is in it" if place.is_dir() else "a file"
+        raise ConflictError(f"{place} is {what}.", hint="Mount at an empty folder.")
 
 
 def _follow(out: Output, place: Path, document: Document) -> None:
@@ -142,7 +157,12 @@ def _follow(out: Output, place: Path, document: Document) -> None:
             alive=lambda: any(each.pid == pid for each in blobfuse2.running()),
         )
     out.end_progress()
-    if last.failed:
+    if last is None or not last.total:
+        out.warn(
+            "The preload tells nothing: the container is empty, or it is still listing."
+            " `ai4infra mount status` looks again."
+        )
+    elif last.failed:
         out.warn(f"{last.failed:,} of {last.total:,} files were not preloaded; its log says why.")
 
 
@@ -167,9 +187,9 @@ def down(options: Options, path: Path, **given: Any) -> None:
 
     out = begun(options)
     refuse_sandbox(options, "unmount")
-    place = _absolute(path)
+    place = blobfuse2.place_of(path)
     out.progress(f"unmounting {place}: what was written is uploaded first")
-    blobfuse2.unmount(blobfuse2.installed(), place, lazy=given["lazy"])
+    blobfuse2.unmount(blobfuse2.installed(any_release=True), place, lazy=given["lazy"])
     out.end_progress()
     out.note(f"{place} is unmounted." if not given["lazy"] else f"{place} goes when it is free.")
 
@@ -183,10 +203,11 @@ def down(options: Options, path: Path, **given: Any) -> None:
 def status(options: Options, paths: tuple[Path, ...]) -> None:
     """Show the BlobFuse2 mounts of this machine: what, where, how, and preload progress."""
     from ai4infra.errors import NotFoundError
+    from ai4infra.tools import blobfuse2
 
     out = begun(options)
     refuse_sandbox(options, "have mounts")
-    wanted = [_absolute(path) for path in paths]
+    wanted = [blobfuse2.place_of(path) for path in paths]
     rows = [_row(each) for each in _looked(wanted)]
     out.result(status_page(rows))
     missing = [str(p) for p in wanted if str(p) not in {row.path for row in rows}]

@@ -8,7 +8,9 @@ writes at 414 MiB/s where block cache writes at 3,000.
 
 from __future__ import annotations
 
+import posixpath
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
@@ -51,6 +53,12 @@ LOG_FILES = 5
 
 _CONTAINER = re.compile(r"\$root|\$web|[a-z0-9](?:[a-z0-9]|-(?=[a-z0-9])){2,62}")
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+IDENTITY_ID = re.compile(
+    r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/microsoft\.managedidentity"
+    r"/userassignedidentities/[^/]+/?",
+    re.IGNORECASE,
+)
+"""Resource id of a user-assigned identity."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _WRITERS = ("preprocessing", "checkpoints")
 
@@ -177,9 +185,7 @@ def _check(wanted: Wanted) -> None:
 def _identity_key(identity: str) -> str | None:
     if is_uuid(identity):
         return "appid"
-    lower = identity.casefold()
-    named = "/providers/microsoft.managedidentity/userassignedidentities/" in lower
-    return "resid" if named and lower.startswith("/subscriptions/") else None
+    return "resid" if IDENTITY_ID.fullmatch(identity) else None
 
 
 # --- where the cache goes
@@ -192,7 +198,8 @@ def _room(wanted: Wanted, host: Host) -> _Room | None:
         return _room_in(wanted, fit[0], _below(fit[0].path, "blobfuse2")) if fit else None
     if not wanted.cache.startswith("/") or _CONTROL.search(wanted.cache):
         raise UsageError(f"--cache {wanted.cache!r} is not an absolute path.")
-    space = host.space_of(wanted.cache)
+    cache = posixpath.normpath(wanted.cache)
+    space = host.space_of(cache)
     if space is None or space.size_mib is None:
         raise UsageError(
             f"It cannot be told which disk {wanted.cache} is on.",
@@ -203,15 +210,24 @@ def _room(wanted: Wanted, host: Host) -> _Room | None:
             f"{wanted.cache} is on the OS disk: nothing else is mounted at it or above it.",
             hint="`ai4infra mount disks` plans the local NVMe; --allow-os-disk takes it as it is.",
         )
-    return _room_in(wanted, space, wanted.cache)
+    return _room_in(wanted, space, cache)
 
 
 def _room_in(wanted: Wanted, space: Space, base: str) -> _Room:
     """Give each mount a folder of its own: locks live inside one process."""
-    own = [wanted.account, wanted.container]
-    if wanted.subdirectory:
-        own.append(re.sub(r"[^\w.-]+", "-", wanted.subdirectory))
-    return _Room(path=_below(base, *own), space=space, limit_mib=_limit(space, wanted.mounts))
+    path = _below(base, wanted.account, _own_name(wanted))
+    return _Room(path=path, space=space, limit_mib=_limit(space, wanted.mounts))
+
+
+def _own_name(wanted: Wanted) -> str:
+    """Return a name for what is mounted that no other container and no other folder of it has."""
+    folder = wanted.subdirectory
+    if not folder:
+        return wanted.container
+    plain = re.sub(r"[^\w.-]+", "-", folder, flags=re.ASCII)[:100]
+    tail = "" if plain == folder else f"-{zlib.crc32(folder.encode()):08x}"
+    # No container has two hyphens in a row.
+    return f"{wanted.container}--{plain}{tail}"
 
 
 def _below(base: str, *names: str) -> str:
@@ -329,8 +345,7 @@ def _general(wanted: Wanted, mode: Cache, *, read_only: bool) -> Iterator[Line]:
 
 
 def _logging(wanted: Wanted) -> Iterator[Line]:
-    folder = wanted.subdirectory or ""
-    name = re.sub(r"[^\w.-]+", "-", f"{wanted.account}-{wanted.container}-{folder}").rstrip("-")
+    name = f"{wanted.account}-{_own_name(wanted)}"
     rows = {
         "type": ("base", "a file of its own; file-path counts for this type alone"),
         "level": ("log_warning", "log_debug writes every request, and slows everything down"),
@@ -493,6 +508,8 @@ def _notes(wanted: Wanted, mode: Cache, room: _Room | None) -> Iterator[str]:
         yield "The cache is emptied at unmount; to keep data on the disk, copy it with AzCopy."
         if room.space.on_os_disk:
             yield f"{room.path} is on the OS disk: slow, and shared with the system."
+    elif wanted.cache is not None:
+        yield f"--cache is not used: a block cache for {wanted.purpose} is in memory alone."
     if mode == "preload":
         yield "A preload does not see what changes in the container; mount again for that."
     if wanted.identity is None:

@@ -22,7 +22,8 @@ PlanState = Literal["make", "mount", "done", "no"]
 
 GIBYTE = 2**30
 LABEL = "ai4infra"
-"""Label of the filesystem that a plan makes; it is how a plan knows its own after a restart."""
+"""Label of the filesystem and name of the array that a plan makes; a later run knows them by it."""
+RAID_MEMBER = "linux_raid_member"
 DEFAULT_TARGET = "/mnt/nvme"
 LOCAL_NVME = ("Microsoft NVMe Direct Disk", "Microsoft NVMe Direct Disk v2")
 REMOTE_NVME = "MSFT NVMe Accelerator v1.0"
@@ -54,6 +55,9 @@ class Device(Record, frozen=True):
     address: str | None = None
     """SCSI address ``host:channel:target:lun``."""
     mountpoint: str | None = None
+    fs_size_bytes: int | None = None
+    """Size of the filesystem that is mounted."""
+    fs_free_bytes: int | None = None
     read_only: bool = False
     children: tuple[Device, ...] = ()
 
@@ -159,6 +163,8 @@ def _device(row: Mapping[str, Any]) -> Device:
         partition_table=_text(row, "pttype"),
         address=_text(row, "hctl"),
         mountpoint=_text(row, "mountpoint"),
+        fs_size_bytes=_number(row.get("fssize")),
+        fs_free_bytes=_number(row.get("fsavail")),
         # Older releases of lsblk write booleans as "0" and "1".
         read_only=row.get("ro") in (True, "1", 1),
         children=tuple(_device(each) for each in children),
@@ -359,6 +365,9 @@ def plan_nvme(
     again = _ours(local, devices)
     if again:
         return _mount_again(again, target)
+    array = _unfinished(local, devices)
+    if array:
+        return _finish(array, target)
     held = [disk for disk in local if disk.state != "raw"]
     if held:
         what = "; ".join(f"{disk.path} holds {', '.join(disk.holds)}" for disk in held)
@@ -380,6 +389,35 @@ def _ours(local: Sequence[Disk], devices: Sequence[Device]) -> str | None:
     return None
 
 
+def _unfinished(local: Sequence[Disk], devices: Sequence[Device]) -> str | None:
+    """Return the array of an earlier run that ended before its filesystem was made."""
+    names = {disk.path for disk in local}
+    members = [device for device in devices if device.path in names]
+    arrays = {child.path for device in members for child in device.children}
+    return arrays.pop() if len(arrays) == 1 and all(map(_is_bare_member, members)) else None
+
+
+def _is_bare_member(device: Device) -> bool:
+    """Tell whether a disk is of an array that a plan named, with nothing on that array."""
+    named = (device.label or "").rpartition(":")[2] == LABEL
+    if device.fstype != RAID_MEMBER or not named or len(device.children) != 1:
+        return False
+    array = device.children[0]
+    held = array.fstype or array.partition_table or array.mountpoint or array.children
+    return array.kind == "raid0" and not held
+
+
+def _finish(array: str, target: str) -> DiskPlan:
+    return DiskPlan(
+        state="make",
+        commands=(_filesystem(array), *_mounting(array, target)),
+        devices=(array,),
+        target=target,
+        reason=f"{array} is the array of an earlier run, which made no filesystem on it.",
+        lost=LOST,
+    )
+
+
 def _mount_again(device: str, target: str) -> DiskPlan:
     return DiskPlan(
         state="mount",
@@ -395,19 +433,24 @@ def _fresh(paths: Sequence[str], md: str, target: str) -> DiskPlan:
     device, commands = paths[0], []
     if len(paths) > 1:
         device = md
-        argv = ("mdadm", "--create", md, "--level=0", f"--raid-devices={len(paths)}", *paths)
+        # The name is in every member, and tells a later run that the array is ours.
+        how = ("--level=0", f"--name={LABEL}", f"--raid-devices={len(paths)}")
+        argv = ("mdadm", "--create", md, *how, *paths)
         commands.append(Command(argv=argv, why=f"one device of {len(paths)}: their speeds add up"))
-    make = Command(
-        argv=("mkfs.xfs", "-L", LABEL, device),
-        why="xfs, without force: it refuses a device that holds something",
-    )
     return DiskPlan(
         state="make",
-        commands=(*commands, make, *_mounting(device, target)),
+        commands=(*commands, _filesystem(device), *_mounting(device, target)),
         devices=tuple(paths),
         target=target,
         reason=f"{len(paths)} raw local NVMe {'disk' if len(paths) == 1 else 'disks'}.",
         lost=LOST,
+    )
+
+
+def _filesystem(device: str) -> Command:
+    return Command(
+        argv=("mkfs.xfs", "-L", LABEL, device),
+        why="xfs, without force: it refuses a device that holds something",
     )
 
 
@@ -428,19 +471,28 @@ def _free_md(devices: Sequence[Device]) -> str:
 
 
 def recheck(plan: DiskPlan, found: Layout, signatures: Mapping[str, str]) -> str | None:
-    """Say why a plan must not run after all; None when its disks are still raw.
+    """Say why a plan must not run after all; None when its devices still hold nothing.
 
     ``signatures`` is what wipefs, which reads the disk itself, found on each of them.
     """
-    disks = {disk.path: disk for disk in found.disks}
     for path in plan.devices:
-        disk = disks.get(path)
-        if disk is None or disk.role != "local nvme":
-            return f"{path} is not there any more."
-        if disk.state != "raw":
-            return f"{path} now holds {', '.join(disk.holds) or 'something that is mounted'}."
+        changed = _changed(path, found)
+        if changed:
+            return changed
         if path not in signatures:
             return f"{path} could not be read to see whether it holds anything."
         if signatures[path].strip():
             return f"{path} holds {' '.join(signatures[path].split())}."
+    return None
+
+
+def _changed(path: str, found: Layout) -> str | None:
+    """Say what has become of a device that held nothing: a disk, or an array of disks."""
+    on = [disk for disk in found.disks if path == disk.path or path in disk.holds]
+    if not on or any(disk.role != "local nvme" for disk in on):
+        return f"{path} is not there any more."
+    for disk in on:
+        held = [each for each in disk.holds if disk.path == path or each not in (RAID_MEMBER, path)]
+        if held or disk.state == "in use":
+            return f"{path} now holds {', '.join(held) or 'something that is mounted'}."
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -18,6 +19,7 @@ import yaml
 from ai4infra.errors import UsageError
 from ai4infra.model import Record
 from ai4infra.mounts.config import (
+    IDENTITY_ID,
     MIN_PREFETCH,
     USABLE_PERCENT,
     caches_overlap,
@@ -43,11 +45,12 @@ _ONLY = {
     "resid": ("msi",),
     "objid": ("msi",),
 }
-_RESID = re.compile(
-    r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/microsoft\.managedidentity"
-    r"/userassignedidentities/[^/]+/?",
-    re.IGNORECASE,
-)
+DEFAULT_PIPELINE = ("libfuse", "file_cache", "attr_cache", "azstorage")
+"""Where a configuration lists no components."""
+_BLANK = re.compile(r"<.*>|.*\{\{.*\}\}.*", re.DOTALL)
+_VARIABLE = re.compile(r"\$[{(]")
+_WORD = re.compile(r"[\w.-]{1,64}")
+_MERGE = "tag:yaml.org,2002:merge"
 _V1_LINE = re.compile(r"(\w+)[ \t]+(\S+)")
 _TRUE = ("true", "1", "t")
 
@@ -98,7 +101,8 @@ class Document(Record, frozen=True):
     def text(self, name: str) -> str:
         """Return a value as text; empty where there is none."""
         found = self.get(name)
-        return "" if found is None or found.value is None else str(found.value).strip()
+        plain = found is not None and not isinstance(found.value, (list, dict, type(None)))
+        return str(found.value).strip() if found is not None and plain else ""
 
     def is_true(self, name: str) -> bool:
         """Tell whether a switch is on."""
@@ -111,16 +115,16 @@ class Document(Record, frozen=True):
 
     @property
     def components(self) -> tuple[str, ...]:
-        """The pipeline: as listed, else as BlobFuse2 would make it."""
+        """The pipeline as BlobFuse2 makes it: two switches and an entry_cache change the list."""
         found = self.get("components")
-        if found is not None and isinstance(found.value, list):
-            return tuple(str(name) for name in found.value)
-        cache = "file_cache"
-        if self.is_true("block-cache"):
-            cache = "block_cache"
-        elif self.is_true("preload"):
-            cache = "xload"
-        return ("libfuse", cache, "attr_cache", "azstorage")
+        listed = found.value if found is not None and isinstance(found.value, list) else ()
+        names = [str(name) for name in listed or DEFAULT_PIPELINE]
+        for switch, cache in (("block-cache", "block_cache"), ("preload", "xload")):
+            if self.is_true(switch) and cache not in names:
+                names = [cache if name in CACHES else name for name in names]
+        if self.text("entry_cache.timeout-sec") and "entry_cache" not in names:
+            names.insert(1, "entry_cache")
+        return tuple(names)
 
     @property
     def cache(self) -> str | None:
@@ -148,8 +152,8 @@ class Context(Record, frozen=True):
     """Cache folders, and where their links lead."""
 
     def where(self, path: str) -> str:
-        """Return a path with its links followed, as far as known."""
-        return (self.resolved or {}).get(path, path)
+        """Return a path with its links followed as far as known, and without ``..``."""
+        return posixpath.normpath((self.resolved or {}).get(path, path))
 
 
 Rule = Callable[[Document, Context], Iterator[Finding]]
@@ -185,6 +189,8 @@ def _position(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None)
     where = f" at line {mark.line + 1}" if mark else ""
+    if problem and r"'\t'" in problem:
+        return f"{where} (a tab: YAML is indented with blanks)"
     # What stands there may be a secret, so only the kind of problem is told.
     return f"{where} ({problem.split(chr(39))[0].strip()})" if problem else where
 
@@ -217,7 +223,7 @@ def _document(node: yaml.MappingNode, file: str) -> Document:
     sections: dict[str, int] = {}
     findings: list[Finding] = []
     for key, line, value in _pairs(node, "", file, findings):
-        if isinstance(value, yaml.MappingNode):
+        if isinstance(value, yaml.MappingNode) and reference().key("", key) is None:
             sections[key] = line
             for name, at, inner in _pairs(value, key, file, findings):
                 settings.append(Setting(section=key, key=name, value=_plain(inner), line=at))
@@ -235,8 +241,8 @@ def _pairs(
     node: yaml.MappingNode, section: str, file: str, findings: list[Finding]
 ) -> Iterator[tuple[str, int, yaml.Node]]:
     seen: dict[str, int] = {}
-    for name_node, value in node.value:
-        key, line = str(_plain(name_node)), name_node.start_mark.line + 1
+    for name_node, value in _merged(node):
+        key, line = _name(name_node, section), name_node.start_mark.line + 1
         if key in seen:
             name = f"{section}.{key}" if section else key
             findings.append(
@@ -254,6 +260,37 @@ def _pairs(
         yield key, line, value
 
 
+def _merged(node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
+    """Return the keys of a mapping, and those that ``<<`` takes over from others."""
+    own = [pair for pair in node.value if pair[0].tag != _MERGE]
+    names = {_key_of(name) for name, _ in own}
+    others = [value for name, value in node.value if name.tag == _MERGE]
+    flat = [each for value in others for each in (*_sequence(value), value)]
+    maps = [each for each in flat if isinstance(each, yaml.MappingNode)]
+    taken = [pair for each in maps for pair in each.value if pair[0].tag != _MERGE]
+    fresh = {_key_of(name): (name, value) for name, value in reversed(taken)}
+    return [*own, *(pair for name, pair in fresh.items() if name not in names)]
+
+
+def _key_of(node: yaml.Node) -> str | int:
+    return node.value if isinstance(node, yaml.ScalarNode) else id(node)
+
+
+def _sequence(node: yaml.Node) -> Sequence[yaml.Node]:
+    return node.value if isinstance(node, yaml.SequenceNode) else ()
+
+
+def _name(node: yaml.Node, section: str) -> str:
+    """Return a key as BlobFuse2 reads it: upper and lower case are one to it."""
+    key = str(_plain(node))
+    if not _WORD.fullmatch(key):
+        # A line that lost its colon may have a secret in what is read as a key.
+        return "(a key that is no word)"
+    lower = key.lower()
+    known = reference().keys.get(section, {})
+    return lower if lower in known or (not section and lower in reference().keys) else key
+
+
 def _no_section(file: str, key: str, line: int, *, empty: bool) -> Finding:
     return Finding(
         file=file,
@@ -267,7 +304,9 @@ def _no_section(file: str, key: str, line: int, *, empty: bool) -> Finding:
 
 
 def _plain(node: yaml.Node) -> Any:
-    """Return a scalar, or a list of scalars, as YAML 1.1 reads it; anything deeper as text."""
+    """Return a scalar, or a list of scalars, as YAML 1.1 reads it; a mapping is empty."""
+    if isinstance(node, yaml.MappingNode):
+        return {}
     if isinstance(node, yaml.SequenceNode):
         return [_scalar(each) for each in node.value]
     return _scalar(node)
@@ -440,8 +479,10 @@ def _wrong(known: Key, value: Any) -> str | None:
         return "has no value"
     if known.type == "list":
         return None if isinstance(value, list) else "is no list"
-    if isinstance(value, list):
-        return "is a list"
+    if isinstance(value, str) and not known.secret and _is_placeholder(known, value):
+        return "holds a placeholder, which BlobFuse2 does not fill in"
+    if isinstance(value, (list, dict)):
+        return "is a list" if isinstance(value, list) else "is a section"
     if known.type == "bool":
         switch = isinstance(value, bool) or str(value).casefold() in (*_TRUE, "false", "0", "f")
         return None if switch else "is neither true nor false"
@@ -450,6 +491,11 @@ def _wrong(known: Key, value: Any) -> str | None:
     if known.type == "choice" and str(value).casefold() not in known.choices:
         return "is none of its choices"
     return None
+
+
+def _is_placeholder(known: Key, value: str) -> bool:
+    """Tell whether a value is still to be filled in; variables are filled in in paths alone."""
+    return bool(_BLANK.fullmatch(value) or (known.type != "path" and _VARIABLE.search(value)))
 
 
 def _wrong_number(known: Key, value: Any) -> str | None:
@@ -515,7 +561,10 @@ def _clashes(document: Document, at: Setting, names: Sequence[str]) -> Iterator[
 
 def account_type(document: Document, context: Context) -> Iterator[Finding]:
     """Find a type that does not go with the endpoint or with the account's namespace."""
-    kind = document.text("azstorage.type") or "block"
+    kind = document.text("azstorage.type").casefold()
+    if not kind:
+        # Since 2.4.2 BlobFuse2 finds it out, and makes the endpoint fit.
+        return
     at, endpoint = document.get("azstorage.endpoint"), document.text("azstorage.endpoint")
     wrong = {"block": ".dfs.", "adls": ".blob."}.get(kind)
     if at and wrong and wrong in endpoint:
@@ -556,7 +605,7 @@ def identity(document: Document, context: Context) -> Iterator[Finding]:
             document, "identity", message, fix, at=document.get(f"azstorage.{given[-1]}")
         )
     resid = document.text("azstorage.resid")
-    if resid and not _RESID.fullmatch(resid):
+    if resid and not IDENTITY_ID.fullmatch(resid):
         message = "resid is not the resource id of a user-assigned identity."
         fix = "It ends in /Microsoft.ManagedIdentity/userAssignedIdentities/NAME."
         yield _finding(document, "identity", message, fix, at=document.get("azstorage.resid"))
@@ -589,6 +638,15 @@ def _identity_fields(document: Document, mode: str) -> Iterator[Finding]:
             yield _finding(document, "identity", message, fix, at=at)
 
 
+def proxy(document: Document, context: Context) -> Iterator[Finding]:
+    """Find a proxy for http where the service is talked to over https: it does not start."""
+    at = document.get("azstorage.http-proxy")
+    plain = document.is_true("azstorage.use-http") or document.text("azstorage.https-proxy")
+    if at and at.value and not plain:
+        message = "azstorage.http-proxy counts with use-http alone; BlobFuse2 does not start."
+        yield _finding(document, "proxy", message, "Write https-proxy instead.", at=at)
+
+
 def secrets(document: Document, context: Context) -> Iterator[Finding]:
     """Find secrets that lie in the file; their values are not told."""
     for setting in document.settings:
@@ -610,12 +668,18 @@ def cache_place(document: Document, context: Context) -> Iterator[Finding]:
         message = f"{name} is missing, and {cache} does not start without it."
         fix = f"Set {name} to a folder on local NVMe."
         yield _finding(document, "cache-missing", message, fix, key=name)
-    if path is None or context.host is None:
+    if path is None:
+        return
+    at = document.get(f"{cache}.path") or document.get("file_cache.path")
+    if not path.startswith(("/", "~/", "$")):
+        message = f"The cache {path} is relative: it is another folder wherever BlobFuse2 starts."
+        fix = "Write the whole path."
+        yield _finding(document, "cache-relative", message, fix, at=at, severity="warning")
+    if context.host is None:
         return
     space = context.host.space_of(context.where(path))
     if space is None:
         return
-    at = document.get(f"{cache}.path") or document.get("file_cache.path")
     if space.on_os_disk:
         message = f"The cache {path} is on the OS disk: nothing else is mounted at it or above it."
         fix = "`ai4infra mount disks` shows the local NVMe and the temp disk."
@@ -691,12 +755,12 @@ def preload(document: Document, context: Context) -> Iterator[Finding]:
     """Find a preload that may be written to, or whose settings are ignored or do not start."""
     if document.cache != "xload":
         return
+    at = document.get("read-only")
     if not document.is_true("read-only"):
-        message = "A preload is read-only, and read-only is not true."
-        at = document.get("read-only")
-        yield _finding(
-            document, "preload", message, "Write read-only: true.", at=at, key="read-only"
-        )
+        message = "A preload is mounted read-only, and read-only is not true."
+        fix = "Write read-only: true."
+        severity: Severity = "error" if at else "warning"
+        yield _finding(document, "preload", message, fix, at=at, key="read-only", severity=severity)
     if not document.is_true("xload.cleanup-on-start"):
         message = "A preload starts in an empty folder alone, and a crash leaves files."
         fix = "Write cleanup-on-start: true in xload."
@@ -763,6 +827,7 @@ RULES: tuple[Rule, ...] = (
     pipeline,
     account_type,
     identity,
+    proxy,
     secrets,
     cache_place,
     cache_size,
@@ -885,7 +950,9 @@ def with_settings(document: Document, settings: Mapping[str, str]) -> Document:
 
 def _flag_setting(name: str, value: str) -> Setting:
     section, _, key = name.rpartition(".")
-    return Setting(section=section, key=key, value=value, line=None)
+    known = reference().key(section, key)
+    many = known is not None and known.type == "list"
+    return Setting(section=section, key=key, value=value.split(",") if many else value, line=None)
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:

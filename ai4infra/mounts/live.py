@@ -82,24 +82,47 @@ def parse_command(pid: int, argv: Sequence[str], folder: str | None = None) -> R
     """Read the command line of a process; None when it is not a ``blobfuse2 mount``.
 
     ``folder`` is the one that it was started in. Both forms of a flag are read, ``--flag=value``
-    and ``--flag value``; a switch without a value is true.
+    and ``--flag value``; a switch without a value is true. So is the form of ``/etc/fstab``, which
+    leaves ``mount`` out and has the flags among the options after ``-o``.
     """
-    words = list(argv)
-    if len(words) < 3 or PurePosixPath(words[0]).name != BLOBFUSE2 or words[1] != "mount":
-        return None
+    words = _mount_words(argv)
     places: list[str] = []
     flags: dict[str, str] = {}
-    rest = words[2:]
-    while rest:
-        word = rest.pop(0)
+    while words:
+        word = words.pop(0)
         if not word.startswith("-") or word == "-":
             places.append(word)
             continue
         name, given, value = word.lstrip("-").partition("=")
-        flags[name] = value if given else _value_of(name, rest)
+        flags[name] = value if given else _value_of(name, words)
     if not places or places[0] in ("all", "list"):
         return None
     return _running(pid, places[0], flags, folder)
+
+
+def _mount_words(argv: Sequence[str]) -> list[str]:
+    """Return what comes after ``blobfuse2 mount``, with the flags among the options of fstab."""
+    if len(argv) < 2 or PurePosixPath(argv[0]).name != BLOBFUSE2:
+        return []
+    if argv[1] == "mount":
+        return _spread(argv[2:])
+    return _spread(argv[1:]) if argv[1].startswith("/") else []
+
+
+def _spread(argv: Sequence[str]) -> list[str]:
+    """Take BlobFuse2's own flags out of the options after ``-o``."""
+    words: list[str] = []
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word != "-o" or not rest:
+            words.append(word)
+            continue
+        options = rest.pop(0).split(",")
+        own = [each for each in options if each.startswith("--")]
+        own += ["--read-only"] if "ro" in options else []
+        words += [f"-o={','.join(each for each in options if not each.startswith('--'))}", *own]
+    return words
 
 
 def _value_of(name: str, rest: list[str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError
+from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError, UsageError
 from ai4infra.model import Record
 from ai4infra.mounts.live import Mount, Running, mount_of, parse_command, parse_mounts
 from ai4infra.mounts.reference import reference, version_key
@@ -28,6 +28,14 @@ POLL_SECONDS = 1.0
 PROC = Path("/proc")
 """The kernel's list of mounts and processes."""
 
+EXPORT_SECONDS = 4.0
+"""How often BlobFuse2 adds a sample of its progress, until all that it has listed is done."""
+SILENT_SECONDS = 60.0
+"""So long a preload may tell nothing: an empty container never does."""
+MAX_CONFIG_BYTES = 128 * 1024
+"""A configuration with all that the reference has and says is 14 KiB."""
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _VERSION = re.compile(r"(\d+\.\d+\.\d+(?:~[\w.]+)?)")
 _INSTALL = (
     "It comes from https://packages.microsoft.com; as in"
@@ -65,11 +73,11 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return self.total > 0 and self.pending == 0
 
 
-def installed() -> Program:
+def installed(*, any_release: bool = False) -> Program:
     """Return the BlobFuse2 on the PATH.
 
     Raises NotFoundError when there is none, Ai4infraError when it is older than what our
-    configurations are for.
+    configurations are for, unless ``any_release`` will do.
     """
     path = find(PROGRAM)
     if path is None:
@@ -79,7 +87,7 @@ def installed() -> Program:
     if done.code or not found:
         raise Ai4infraError(f"{path} does not say its version.", hint=_INSTALL)
     minimum = reference().reference.minimum
-    if version_key(found[1]) < version_key(minimum):
+    if not any_release and version_key(found[1]) < version_key(minimum):
         raise Ai4infraError(
             f"{path} is BlobFuse2 {found[1]}, and it takes {minimum} or newer.", hint=_INSTALL
         )
@@ -102,7 +110,10 @@ def _all_mounts() -> tuple[Mount, ...]:
 
 
 def running() -> tuple[Running, ...]:
-    """Return the running mounters, by their command lines; those of others may be hidden."""
+    """Return the running mounters, by their command lines; those of others may be hidden.
+
+    Their mount paths are as the kernel has them, with links in the folders above followed.
+    """
     found = (_running(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
     return tuple(sorted((each for each in found if each), key=lambda each: each.pid))
 
@@ -117,20 +128,54 @@ def _running(pid: int) -> Running | None:
     with contextlib.suppress(OSError):
         cwd = os.readlink(folder / "cwd")  # noqa: PTH115 - resolve() would follow it further
     # The daemon moves to /, so its own folder says nothing of where it was started.
-    return parse_command(pid, words[:-1], None if cwd == "/" else cwd)
+    found = parse_command(pid, words[:-1], None if cwd == "/" else cwd)
+    return found and msgspec.structs.replace(found, mount_path=_above_resolved(found.mount_path))
+
+
+def _above_resolved(path: str) -> str:
+    """Follow the links above a path; a dead mount point itself cannot be looked at."""
+    if not path.startswith("/"):
+        return path
+    head, tail = os.path.split(os.path.normpath(path))
+    return os.path.join(os.path.realpath(head), tail) if tail else head  # noqa: PTH118
+
+
+def place_of(path: Path) -> Path:
+    """Return a mount point as the kernel has it in its list, with links followed."""
+    place = Path(_above_resolved(str(path.expanduser().absolute())))
+    if str(place) in {each.path for each in _all_mounts()}:
+        return place
+    return Path(os.path.realpath(place))
+
+
+def expanded(path: str) -> str:
+    """Return a path of a configuration as BlobFuse2 reads it: ``~/`` and variables filled in."""
+    home = os.path.expanduser(path) if path.startswith("~/") else path  # noqa: PTH111
+    filled = _VARIABLE.sub(lambda found: os.environ.get(found[1] or found[2], ""), home)
+    return os.path.abspath(filled)  # noqa: PTH100 - links are not to be followed
 
 
 def working_folder(mounter: Running, configured: str = "") -> Path | None:
     """Return the folder where a mounter writes its progress; None where it cannot be told."""
     given = mounter.settings.get("default-working-dir") or configured
     if given:
-        return Path(given)
+        return Path(expanded(given))
     try:
         environ = (PROC / str(mounter.pid) / "environ").read_bytes().decode("utf-8", "replace")
     except OSError:
         return None
     homes = [word[5:] for word in environ.split("\0") if word.startswith("HOME=")]
     return Path(homes[0]) / ".blobfuse2" if homes else None
+
+
+def check_free(mount_path: Path) -> None:
+    """Raise ConflictError where something is mounted already, be its mounter alive or not."""
+    place = str(mount_path)
+    there = mount_of(place, _all_mounts())
+    if there is not None and there.path == place:
+        what = "BlobFuse2" if there.is_blobfuse2 else there.fstype
+        end = f"ai4infra mount down {place}" if there.is_blobfuse2 else f"umount {place}"
+        raise ConflictError(f"{place} is a mount of {what} already.", hint=f"`{end}` ends it.")
 
 
 def mount(
@@ -143,15 +188,15 @@ def mount(
     Raises ConflictError where something is mounted already, Ai4infraError with BlobFuse2's own
     words when it does not mount.
     """
+    check_free(mount_path)
     place = str(mount_path)
-    there = mount_of(place, _all_mounts())
-    if there is not None and there.path == place:
-        what = "BlobFuse2" if there.is_blobfuse2 else there.fstype
-        raise ConflictError(
-            f"{place} is a mount of {what} already.", hint=f"`ai4infra mount down {place}` ends it."
-        )
     argv = (program.path, "mount", place, f"--config-file={config}", "--wait-for-mount=60s")
-    done = run(argv, timeout_seconds=MOUNT_SECONDS)
+    try:
+        done = run(argv, timeout_seconds=MOUNT_SECONDS)
+    except Ai4infraError as error:
+        raise Ai4infraError(
+            error.message, hint="`ai4infra mount status` says whether it is mounted after all."
+        ) from error
     if done.code:
         raise Ai4infraError(
             f"BlobFuse2 does not mount {place}: {mask(done.said) or f'exit code {done.code}'}.",
@@ -184,7 +229,8 @@ def wait_readable(
         if left <= 0:
             raise Ai4infraError(
                 f"{mount_path} cannot be read after {seconds:g} seconds: {why}.",
-                hint="Its log says why; a missing data role is the usual reason.",
+                hint="Its log says why; a missing data role is the usual reason."
+                f" It stays as it is; `ai4infra mount down {mount_path}` takes it away.",
             )
         sleep(POLL_SECONDS)
         left -= POLL_SECONDS
@@ -231,35 +277,42 @@ def follow_preload(
     *,
     alive: Callable[[], bool],
     sleep: Sleep = time.sleep,
-) -> Progress:
+) -> Progress | None:
     """Follow a preload to its end, and return the last sample.
 
-    A total that is all done may still grow while the listing goes on, so that it has to be told
-    twice. Raises Ai4infraError when the mounter ends before the preload does.
+    A total that is all done may still grow while the listing goes on, so it has to stay so for
+    longer than a sample takes. None, or a sample with nothing in it, means that it told nothing
+    for ``SILENT_SECONDS``. Raises Ai4infraError when the mounter ends before the preload does.
     """
-    before: Progress | None = None
+    before, since, silent = None, 0.0, 0.0
     while True:
         now = read()
         if now is not None:
             on_progress(now)
-            if now.complete and before == now:
-                return now
+        since = since + POLL_SECONDS if now == before else 0.0
+        silent = 0.0 if now is not None and now.total else silent + POLL_SECONDS
+        if silent > SILENT_SECONDS or (now and now.complete and since > EXPORT_SECONDS):
+            return now
         if not alive():
             raise Ai4infraError("BlobFuse2 ended before the preload did.", hint="Its log says why.")
         before = now
         sleep(POLL_SECONDS)
 
 
-def unmount(program: Program, mount_path: Path, *, lazy: bool = False) -> None:
-    """Unmount; what was written is uploaded first.
+def unmount(
+    program: Program, mount_path: Path, *, lazy: bool = False, sleep: Sleep = time.sleep
+) -> None:
+    """Unmount, and wait for the mounter's end: what was written is uploaded until then.
 
-    Raises NotFoundError where nothing of BlobFuse2 is mounted, ConflictError when it is in use.
+    Raises NotFoundError where nothing of BlobFuse2 is mounted, ConflictError when it is in use,
+    Ai4infraError when the mounter does not end.
     """
     place = str(mount_path)
     if place not in {each.path for each in mounts()}:
         raise NotFoundError(
             f"{place} is no mount of BlobFuse2.", hint="`ai4infra mount status` lists them."
         )
+    mounters = {each.pid for each in running() if each.mount_path == place}
     words = ("--lazy",) if lazy else ()
     done = run((program.path, "unmount", place, *words), timeout_seconds=UNMOUNT_SECONDS)
     if done.code or (not lazy and _is_mounted(place)):
@@ -267,14 +320,38 @@ def unmount(program: Program, mount_path: Path, *, lazy: bool = False) -> None:
             f"{place} is not unmounted: {done.said or f'exit code {done.code}'}.",
             hint="A file of it is open, or a shell is in it; --lazy unmounts it when it is free.",
         )
+    if not lazy:
+        _wait_ended(place, mounters, sleep)
+
+
+def _wait_ended(place: str, mounters: set[int], sleep: Sleep) -> None:
+    left = UNMOUNT_SECONDS
+    while alive := mounters & {each.pid for each in running() if each.mount_path == place}:
+        if left <= 0:
+            raise Ai4infraError(
+                f"{place} is unmounted, and process {min(alive)} still uploads what was written.",
+                hint="Do not stop the machine before it has ended; its log says how far it is.",
+            )
+        sleep(POLL_SECONDS)
+        left -= POLL_SECONDS
 
 
 def config_text(config: Path) -> str:
-    """Read a configuration; raises NotFoundError or Ai4infraError when it cannot be read."""
+    """Read a configuration.
+
+    Raises NotFoundError when there is none, UsageError for what is no text, Ai4infraError when it
+    cannot be read.
+    """
     try:
-        return config.read_text("utf-8")
+        with config.open("rb") as file:
+            raw = file.read(MAX_CONFIG_BYTES + 1)
     except FileNotFoundError as error:
         raise NotFoundError(f"There is no file {config}.") from error
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
-        raise Ai4infraError(f"{config} cannot be read: {why}.") from error
+    except OSError as error:
+        raise Ai4infraError(f"{config} cannot be read: {error.strerror}.") from error
+    if len(raw) > MAX_CONFIG_BYTES:
+        raise UsageError(f"{config} is no configuration: it is larger than 128 KiB.")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeError as error:
+        raise UsageError(f"{config} is no configuration: it is no text.") from error

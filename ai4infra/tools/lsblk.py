@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -16,11 +17,12 @@ from ai4infra.mounts.host import Host, parse_meminfo, spaces
 from ai4infra.mounts.live import Mount, parse_mounts
 from ai4infra.tools.run import Ran, find, run
 
-COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,VENDOR,FSTYPE,LABEL,PTTYPE,HCTL,MOUNTPOINT,RO"
+COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,VENDOR,FSTYPE,LABEL,PTTYPE,HCTL,MOUNTPOINT,FSSIZE,FSAVAIL,RO"
 LSBLK_SECONDS = 30.0
 STEP_SECONDS = 600.0
 _MIBYTE = 2**20
 _LINK_FOLDERS = (Path("/dev/disk/azure"), Path("/dev/disk/cloud"))
+_PROCESSOR = re.compile(r"^processor\s*:", re.MULTILINE)
 _UNSIZED = ("autofs", "nfs", "nfs4", "cifs", "proc", "sysfs", "cgroup", "cgroup2", "debugfs")
 
 
@@ -59,7 +61,7 @@ def example_machine() -> Machine:
 class _Extra(msgspec.Struct, frozen=True):
     """``host.json`` of a captured machine."""
 
-    cpus: int = 1
+    cpus: int = 0
     sizes: dict[str, tuple[int, int]] = {}
 
 
@@ -89,7 +91,10 @@ def devices() -> tuple[Device, ...]:
     argv = (program, "--json", "--bytes", "--output", COLUMNS)
     done = run(argv, timeout_seconds=LSBLK_SECONDS)
     if done.code:
-        raise Ai4infraError(f"lsblk failed: {done.said or f'exit code {done.code}'}.")
+        raise Ai4infraError(
+            f"lsblk failed: {done.said or f'exit code {done.code}'}.",
+            hint="It takes lsblk of util-linux 2.33 or newer.",
+        )
     return parse_lsblk(done.stdout)
 
 
@@ -97,19 +102,20 @@ def read_machine(folder: Path) -> Machine:
     """Read a machine that was captured into a folder.
 
     ``lsblk.json`` is the output of ``lsblk --json --bytes --output`` with the columns of
-    ``COLUMNS``, ``mounts`` is ``/proc/mounts``, ``meminfo`` is ``/proc/meminfo``, ``links`` has a
-    link and its device on each line, ``host.json`` has ``cpus`` and ``sizes``. The last two may be
-    missing.
+    ``COLUMNS``, ``mounts`` is ``/proc/mounts``, ``meminfo`` is ``/proc/meminfo``, ``cpuinfo`` is
+    ``/proc/cpuinfo``, ``links`` has a link and its device on each line. ``host.json`` may say
+    ``cpus`` and ``sizes`` instead. The last three may be missing.
     """
     try:
-        total, available = parse_meminfo((folder / "meminfo").read_text("utf-8"))
+        total, available = parse_meminfo((folder / "meminfo").read_text("utf-8", "replace"))
         extra = _extra(folder / "host.json")
+        found = parse_lsblk((folder / "lsblk.json").read_text("utf-8", "replace"))
         return Machine(
-            devices=parse_lsblk((folder / "lsblk.json").read_text("utf-8")),
-            mounts=parse_mounts((folder / "mounts").read_text("utf-8")),
+            devices=found,
+            mounts=parse_mounts((folder / "mounts").read_text("utf-8", "replace")),
             links=_pairs(folder / "links"),
-            sizes=extra.sizes,
-            cpus=extra.cpus,
+            sizes={**_told_sizes(found), **extra.sizes},
+            cpus=extra.cpus or _processors(folder / "cpuinfo"),
             memory_mib=total,
             available_mib=available,
         )
@@ -126,10 +132,24 @@ def _extra(file: Path) -> _Extra:
     return msgspec.json.decode(file.read_bytes(), type=_Extra) if file.exists() else _Extra()
 
 
+def _told_sizes(devices: Iterable[Device]) -> dict[str, tuple[int, int]]:
+    """Return MiB in all and free of what is mounted, as lsblk tells them."""
+    return {
+        each.mountpoint: (each.fs_size_bytes // _MIBYTE, each.fs_free_bytes // _MIBYTE)
+        for device in devices
+        for each in device.family()
+        if each.mountpoint and each.fs_size_bytes is not None and each.fs_free_bytes is not None
+    }
+
+
+def _processors(file: Path) -> int:
+    return len(_PROCESSOR.findall(file.read_text("utf-8", "replace"))) or 1 if file.exists() else 1
+
+
 def _pairs(file: Path) -> dict[str, str]:
     if not file.exists():
         return {}
-    rows = (line.split() for line in file.read_text("utf-8").splitlines())
+    rows = (line.split() for line in file.read_text("utf-8", "replace").splitlines())
     return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
@@ -174,7 +194,7 @@ def _cpus() -> int:
 
 
 def check_again(plan: DiskPlan) -> None:
-    """Look at the plan's disks once more; raises UsageError when one is not raw any more.
+    """Look at the plan's disks once more; raises UsageError when one holds something by now.
 
     wipefs reads the disks themselves, which takes root: what it cannot read counts as held.
     """
@@ -206,12 +226,26 @@ def apply(plan: DiskPlan, *, on_step: Callable[[Command], None] = lambda step: N
             hint="Run it with sudo, or run the commands that `ai4infra mount disks` prints.",
         )
     programs = _programs(plan)
+    _check_target(Path(plan.target))
     check_again(plan)
     for step in plan.commands:
         on_step(step)
         done = run((programs[step.argv[0]], *step.argv[1:]), timeout_seconds=STEP_SECONDS)
         if done.code:
             raise _failed(step, done)
+
+
+def _check_target(target: Path) -> None:
+    """Refuse a folder that holds something: the mount would hide it."""
+    try:
+        held = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    except OSError as error:
+        raise Ai4infraError(f"{target} cannot be read: {error.strerror}.") from error
+    if held or target.is_mount():
+        raise UsageError(
+            f"Nothing was done: {target} holds something, which the mount would hide.",
+            hint="--target names another folder.",
+        )
 
 
 def _programs(plan: DiskPlan) -> Mapping[str, str]:

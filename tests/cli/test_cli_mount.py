@@ -11,6 +11,9 @@ import support_machines as machines
 import yaml
 from support_blobfuse2 import StandIn, sample, stand_in
 
+from ai4infra.cli.mount_check import context_of
+from ai4infra.mounts.lint import parse
+
 NOTICE = "sandbox: an example world, not your subscription\n"
 CONFIG = """\
 read-only: true
@@ -114,6 +117,12 @@ def test_a_folder_without_a_machine_is_refused(real: Any, tmp_path: Path) -> Non
     shown = real("mount", "disks", "--machine", str(tmp_path))
     assert shown.code == 2
     assert "holds no captured machine" in shown.stderr
+
+
+def test_the_root_is_no_target(run: Any) -> None:
+    shown = run("mount", "disks", "--target", "/")
+    assert (shown.code, shown.stdout) == (2, "")
+    assert "would hide the whole system" in shown.stderr
 
 
 # --- config
@@ -248,6 +257,52 @@ def test_a_unit_and_an_fstab_line_name_the_file_and_the_place(
     assert len(fstab.lines) == 1
 
 
+def test_what_cannot_stand_in_a_unit_leaves_no_file_behind(
+    real: Any, nvme: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.yaml"
+    words = ("mount", "config", TARGET, "--hns", "--machine", nvme, "-f", str(file))
+    for form in ("--unit", "--fstab"):
+        shown = real(*words, "--at", "/data/my train", form)
+        assert (shown.code, shown.stdout) == (2, "")
+    assert list(tmp_path.glob("*.yaml")) == []
+
+
+def test_a_file_that_is_no_text_is_not_replaced_unasked(
+    real: Any, nvme: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_bytes(b"\xff\xfe")
+    shown = real("mount", "config", TARGET, "--hns", "--machine", nvme, "-f", str(file))
+    assert shown.code == 2
+    assert "--overwrite replaces it" in shown.stderr
+    assert file.read_bytes() == b"\xff\xfe"
+
+
+def test_what_has_to_be_there_before_a_mount_at_the_start_is_told(
+    real: Any, nvme: str, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "x.yaml")
+    words = ("mount", "config", TARGET, "--hns", "--machine", nvme, "-f", file, "--at", "/data")
+    unit = real(*words, "--dataset", "1GB", "--unit")
+    assert "/mnt/nvme has to be mounted before it, at each start" in unit.stderr
+    assert "no folder above it" not in unit.stderr
+    fstab = real(*words, "--dataset", "1GB", "--fstab")
+    assert "no folder above it" in fstab.stderr
+
+
+@pytest.mark.parametrize(("hns", "kind"), [("--hns", "dfs"), ("--no-hns", "blob")])
+def test_outside_public_azure_the_endpoint_is_written(
+    real: Any, nvme: str, hns: str, kind: str, tmp_path: Path
+) -> None:
+    words = ("mount", "config", TARGET, hns, "--machine", nvme, "--cloud", "AzureUSGovernment")
+    shown = real(*words)
+    endpoint = f"https://sttrain.{kind}.core.usgovcloudapi.net"
+    assert yaml.safe_load(shown.stdout)["azstorage"]["endpoint"] == endpoint
+    file = written(tmp_path, shown.stdout)
+    assert real("mount", "check", file, hns, "--machine", nvme).code == 0
+
+
 # --- check
 
 
@@ -257,7 +312,7 @@ def test_findings_are_listed_with_their_line_and_end_in_4(real: Any, tmp_path: P
     assert shown.code == 4
     assert f"{file}:4" in shown.stdout
     assert "block_cache.memory-mb is no key of BlobFuse2, and is ignored." in shown.stdout
-    assert shown.lines[-1] == "1 file checked: 1 errors, 1 warnings."
+    assert shown.lines[-1] == "1 file checked: 1 error, 1 warning."
 
 
 def test_a_good_file_ends_in_0(real: Any, tmp_path: Path) -> None:
@@ -301,7 +356,12 @@ def test_a_secret_is_found_and_not_shown(real: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a: [1", "is not YAML at line"), ("", "is empty"), ("words", "no BlobFuse2 configuration")],
+    [
+        ("a: [1", "is not YAML at line"),
+        ("", "is empty"),
+        ("words", "no BlobFuse2 configuration"),
+        ("a: 1\n" * 2**18, "larger than 128 KiB"),
+    ],
 )
 def test_what_is_no_configuration_is_bad_input(
     real: Any, tmp_path: Path, text: str, says: str
@@ -309,6 +369,14 @@ def test_what_is_no_configuration_is_bad_input(
     shown = real("mount", "check", written(tmp_path, text), "--no-host")
     assert (shown.code, shown.stdout) == (2, "")
     assert says in shown.stderr
+
+
+def test_a_home_in_a_path_is_filled_in_for_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    text = CONFIG.replace("  prefetch", "  path: ~/a\n  prefetch")
+    assert context_of([parse(text)], None).where("~/a") == str(tmp_path / "a")
 
 
 def test_a_file_that_is_not_there_is_not_found(real: Any, tmp_path: Path) -> None:
@@ -395,6 +463,83 @@ def test_a_newer_key_than_the_program_is_an_error(
     shown = real("mount", "up", str(tmp_path / "at"), "-f", file)
     assert shown.code == 2
     assert "azstorage.cap-iops came with 2.5.3; this is 2.5.1" in shown.stderr
+
+
+def test_a_cache_below_a_variable_is_made_where_blobfuse2_looks_for_it(
+    real: Any, standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.chdir(tmp_path)
+    text = CONFIG.replace(
+        "  prefetch",
+        "  path: ${SCRATCH}/a\n  disk-size-mb: 9\n  cleanup-on-start: true\n  prefetch",
+    )
+    shown = real("mount", "up", "at", "-f", written(tmp_path, text), "--force")
+    assert shown.code == 0, shown.stderr
+    assert (tmp_path / "scratch" / "a").is_dir()
+    assert not (tmp_path / "${SCRATCH}").exists()
+
+
+def test_what_is_mounted_already_is_told_before_anything_is_made(
+    real: Any, standin: StandIn, tmp_path: Path
+) -> None:
+    at = tmp_path / "at"
+    dead = f"blobfuse2 {at} fuse.blobfuse2 rw 0 0\n"
+    (standin.folder / "proc" / "mounts").write_text(dead, "utf-8")
+    shown = real("mount", "up", str(at), "-f", written(tmp_path, CONFIG))
+    assert (shown.code, shown.stdout) == (1, "")
+    assert f"{at} is a mount of BlobFuse2 already" in shown.stderr
+    assert f"ai4infra mount down {at}" in shown.stderr
+    assert not at.exists()
+
+
+def test_a_mount_point_that_is_a_file_is_called_a_file(
+    real: Any, standin: StandIn, tmp_path: Path
+) -> None:
+    at = written(tmp_path, "mine", "at")
+    shown = real("mount", "up", at, "-f", written(tmp_path, CONFIG))
+    assert (shown.code, shown.stdout) == (1, "")
+    assert f"{at} is a file." in shown.stderr
+    assert standin.calls == ["--version"]
+
+
+def test_a_cache_in_the_mount_point_is_refused(real: Any, standin: StandIn, tmp_path: Path) -> None:
+    text = CONFIG.replace(
+        "  prefetch",
+        f"  path: {tmp_path}/at/cache\n  disk-size-mb: 9\n  cleanup-on-start: true\n  prefetch",
+    )
+    shown = real("mount", "up", str(tmp_path / "at"), "-f", written(tmp_path, text), "--force")
+    assert shown.code == 1
+    assert "lie in one another" in shown.stderr
+    assert standin.calls == ["--version"]
+
+
+def test_a_mount_below_a_link_comes_up_shows_and_goes_down(
+    real: Any, standin: StandIn, tmp_path: Path
+) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "disk")
+    at = str(tmp_path / "data" / "train")
+    assert real("mount", "up", at, "-f", written(tmp_path, CONFIG)).code == 0
+    (row,) = real("mount", "status", at, "-o", "json").json["mounts"]
+    assert (row["path"], row["pid"]) == (str(tmp_path / "disk" / "train"), 4242)
+    assert real("mount", "down", at).code == 0
+
+
+def test_a_mount_that_is_not_there_yet_is_told(real: Any, standin: StandIn, tmp_path: Path) -> None:
+    program = standin.folder / "bin" / "blobfuse2"
+    program.write_text("#!/bin/bash\necho blobfuse2 version 2.5.4\n", "utf-8")
+    words = ("-f", written(tmp_path, CONFIG), "--no-wait")
+    shown = real("mount", "up", str(tmp_path / "at"), *words)
+    assert shown.code == 0
+    assert "is not in the list of mounts yet" in shown.stderr
+
+
+def test_a_mount_of_an_old_release_goes_down(real: Any, standin: StandIn, tmp_path: Path) -> None:
+    at = str(tmp_path / "at")
+    assert real("mount", "up", at, "-f", written(tmp_path, CONFIG)).code == 0
+    standin.set("version", "2.3.2")
+    assert real("mount", "down", at).code == 0
 
 
 def test_a_folder_that_holds_something_is_not_hidden(

@@ -136,7 +136,7 @@ def test_what_others_keep_on_the_disk_is_left_alone() -> None:
 def test_a_folder_has_a_cache_of_its_own() -> None:
     paths = {made(subdirectory=folder).cache_path for folder in (None, "2026", "2026/a b")}
     assert len(paths) == 3
-    assert "/mnt/nvme/blobfuse2/sttrain/data/2026-a-b" in paths
+    assert "/mnt/nvme/blobfuse2/sttrain/data--2026" in paths
 
 
 # --- which mode
@@ -353,3 +353,36 @@ def test_two_mounts_of_one_machine_pass_it_together() -> None:
     configs = [made(container=name, mounts=2) for name in ("train", "valid")]
     documents = [parse(config.text(), f"{n}.yaml") for n, config in enumerate(configs)]
     assert lint_all(documents, Context(host=MADE, hns=True)) == ()
+
+
+@pytest.mark.parametrize("folder", ["2026", "a/b", "a-b", "é", "x" * 300])
+def test_folders_of_one_container_never_share_a_cache_with_it_or_with_one_another(
+    folder: str,
+) -> None:
+    others = [None, "2026-", "a b", "a/b/c", "e", "x" * 299]
+    mine = made(subdirectory=folder)
+    for other in others:
+        theirs = made(subdirectory=other)
+        documents = [parse(mine.text(), "1.yaml"), parse(theirs.text(), "2.yaml")]
+        assert lint_all(documents, Context(host=MADE)) == ()
+    assert mine.cache_path is not None
+    assert mine.cache_path.isascii()
+    assert max(map(len, mine.cache_path.split("/"))) < 200
+
+
+@pytest.mark.parametrize("tail", ["", "/", "/providers", "/userAssignedIdentities/"])
+def test_an_identity_that_the_check_refuses_is_refused_here_too(tail: str) -> None:
+    resource = RESOURCE.rpartition("/userAssignedIdentities")[0] + tail
+    with pytest.raises(UsageError, match="neither a client id nor the resource id"):
+        made(identity=resource)
+
+
+def test_a_cache_that_a_block_cache_has_no_use_for_is_told() -> None:
+    config = made(mode="block-cache", purpose="inference", cache="/mnt/nvme")
+    assert config.cache_path is None
+    assert any("--cache is not used" in note for note in config.notes)
+
+
+def test_a_cache_is_looked_for_where_its_path_really_leads() -> None:
+    with pytest.raises(UsageError, match=r"/mnt/nvme/\.\./\.\./var is on the OS disk"):
+        made(cache="/mnt/nvme/../../var")

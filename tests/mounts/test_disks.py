@@ -97,7 +97,7 @@ def test_raw_nvme_becomes_one_filesystem_that_refuses_what_holds_something() -> 
     disks = " ".join(f"/dev/nvme{n}n1" for n in range(8))
     assert made.state == "make"
     assert lines(made) == [
-        f"mdadm --create /dev/md0 --level=0 --raid-devices=8 {disks}",
+        f"mdadm --create /dev/md0 --level=0 --name=ai4infra --raid-devices=8 {disks}",
         "mkfs.xfs -L ai4infra /dev/md0",
         "mkdir -p /mnt/nvme",
         "mount -o noatime /dev/md0 /mnt/nvme",
@@ -173,6 +173,46 @@ def test_after_a_restart_its_own_filesystem_is_mounted_as_it_is() -> None:
         "chmod 1777 /mnt/nvme",
     ]
     assert made.devices == ()
+
+
+def array(member: dict[str, object], **columns: object) -> Captured:
+    """Two local disks in one array, as mdadm leaves it."""
+    raid = disk("md0", 1788, type="raid0", **columns)
+    rows = [
+        {**row, "fstype": "linux_raid_member", **member, "children": [raid]}
+        for row in nvme(2, 894, machines.DIRECT)
+    ]
+    return Captured(lsblk(os_disk("sda"), *rows), mounted(), {})
+
+
+def test_an_array_that_an_earlier_run_left_bare_gets_its_filesystem() -> None:
+    captured = array({"label": "gpu-vm:ai4infra"})
+    made = plan(captured)
+    assert (made.state, made.devices) == ("make", ("/dev/md0",))
+    assert lines(made)[:2] == ["mkfs.xfs -L ai4infra /dev/md0", "mkdir -p /mnt/nvme"]
+    assert recheck(made, captured.layout, {"/dev/md0": ""}) is None
+    assert "could not be read" in str(recheck(made, captured.layout, {}))
+    assert "holds xfs" in str(recheck(made, captured.layout, {"/dev/md0": "xfs"}))
+    formatted = array({"label": "gpu-vm:ai4infra"}, fstype="xfs")
+    assert "now holds xfs" in str(recheck(made, formatted.layout, {"/dev/md0": ""}))
+
+
+@pytest.mark.parametrize(
+    ("member", "columns"),
+    [
+        ({}, {}),
+        ({"label": "gpu-vm:scratch"}, {}),
+        ({"label": "gpu-vm:ai4infra"}, {"fstype": "ext4"}),
+        ({"label": "gpu-vm:ai4infra"}, {"pttype": "gpt"}),
+        ({"label": "gpu-vm:ai4infra"}, {"children": [part("md0p1", 10)]}),
+        ({"label": "gpu-vm:ai4infra", "fstype": "LVM2_member"}, {}),
+    ],
+)
+def test_an_array_of_others_or_with_something_on_it_is_not_touched(
+    member: dict[str, object], columns: dict[str, object]
+) -> None:
+    made = plan(array(member, **columns))
+    assert (made.state, made.commands) == ("no", ())
 
 
 def test_a_filesystem_of_the_same_label_elsewhere_is_not_taken_for_ours() -> None:

@@ -159,6 +159,25 @@ CASES = [
         GOOD,
         "no list",
     ),
+    Case(
+        "wrong-type",
+        changed(GOOD, "[libfuse, file_cache, attr_cache, azstorage]", "{libfuse: 1}"),
+        GOOD,
+        "components is no list",
+    ),
+    Case("wrong-type", changed(GOOD, "path: /mnt/nvme/a", "path: {a: b}"), GOOD, "is a section"),
+    Case(
+        "wrong-type",
+        changed(GOOD, "account-name: sttrain", "account-name: ${ACCOUNT}"),
+        changed(GOOD, "path: /mnt/nvme/a", "path: ${SCRATCH}/a"),
+        "azstorage.account-name holds a placeholder",
+    ),
+    Case(
+        "wrong-type",
+        changed(GOOD, "path: /mnt/nvme/a", "path: <path to local disk cache>"),
+        changed(GOOD, "container: data", "container: $web"),
+        "file_cache.path holds a placeholder",
+    ),
     Case("key-missing", changed(GOOD, "  container: data\n", ""), GOOD, "azstorage.container"),
     Case(
         "component-unknown",
@@ -180,7 +199,14 @@ CASES = [
     ),
     Case("component-missing", changed(GOOD, ", azstorage]", "]"), GOOD, "Add azstorage."),
     Case("component-missing", changed(GOOD, "[libfuse, ", "["), GOOD, "Add libfuse."),
-    Case("component-unused", GOOD + "entry_cache:\n  timeout-sec: 5\n", GOOD, "entry_cache"),
+    Case("component-unused", GOOD + "block_cache:\n  prefetch: 11\n", GOOD, "block_cache"),
+    # BlobFuse2 puts entry_cache into the pipeline by itself where it has a time.
+    Case(
+        "component-unused",
+        changed(BLOCK, "azstorage:\n", "attr_cache:\n  timeout-sec: 5\nazstorage:\n"),
+        BLOCK + "entry_cache:\n  timeout-sec: 5\n",
+        "attr_cache",
+    ),
     Case(
         "type-endpoint",
         changed(
@@ -221,6 +247,20 @@ CASES = [
         changed(GOOD, "  type: adls", "  type: block\n  virtual-directory: true"),
         "marker blob",
     ),
+    # Since 2.4.2 BlobFuse2 finds out a type that is not given.
+    Case(
+        "type-namespace",
+        changed(GOOD, "type: adls", "type: Block"),
+        changed(GOOD, "  type: adls\n", ""),
+        "hierarchical namespace",
+        Context(hns=True),
+    ),
+    Case(
+        "proxy",
+        changed(GOOD, "  mode: msi", "  mode: msi\n  http-proxy: 10.0.0.4:3128"),
+        changed(GOOD, "  mode: msi", "  mode: msi\n  https-proxy: 10.0.0.4:3128"),
+        "Write https-proxy instead.",
+    ),
     Case("identity", GOOD + "  objid: x\n", GOOD, "shut one another out"),
     Case(
         "identity",
@@ -257,6 +297,20 @@ CASES = [
         GOOD,
         "on the OS disk",
         Context(host=HOST),
+    ),
+    Case(
+        "cache-os-disk",
+        changed(GOOD, "/mnt/nvme/a", "/mnt/nvme/../../var/a"),
+        GOOD,
+        "on the OS disk",
+        Context(host=HOST),
+    ),
+    Case("cache-relative", changed(GOOD, "/mnt/nvme/a", "cache"), GOOD, "Write the whole path."),
+    Case(
+        "cache-relative",
+        changed(PRELOAD, "/mnt/nvme/a", "./cache"),
+        changed(PRELOAD, "/mnt/nvme/a", "~/cache"),
+        "wherever BlobFuse2 starts",
     ),
     Case(
         "cache-os-disk",
@@ -413,6 +467,51 @@ def test_a_link_of_the_cache_is_followed_where_it_is_known() -> None:
     assert [each.rule for each in found(GOOD, context)] == ["cache-os-disk"]
 
 
+def test_a_preload_that_says_nothing_of_read_only_is_mounted_so_and_is_only_warned_of() -> None:
+    (silent,) = found(changed(PRELOAD, "read-only: true\n", ""))
+    (written,) = found(changed(PRELOAD, "read-only: true", "read-only: false"))
+    assert (silent.severity, written.severity) == ("warning", "error")
+
+
+def test_upper_and_lower_case_are_one_in_keys() -> None:
+    text = changed(changed(GOOD, "account-name:", "Account-Name:"), "azstorage:", "AzStorage:")
+    assert found(text) == ()
+    twice = found(changed(GOOD, "  mode: msi\n", "  mode: msi\n  Mode: key\n"))
+    assert "duplicate-key" in [each.rule for each in twice]
+
+
+def test_keys_that_a_merge_takes_over_are_there() -> None:
+    base = "base: &base\n  account-name: sttrain\n  mode: key\n"
+    text = base + changed(GOOD, "  account-name: sttrain\n", "  <<: *base\n")
+    assert [(each.rule, each.key) for each in found(text)] == [("unknown-key", "base")]
+    assert parse(text).text("azstorage.mode") == "msi"
+
+
+@pytest.mark.parametrize(
+    ("switch", "section"), [("block-cache", "block_cache"), ("preload", "xload")]
+)
+def test_a_switch_takes_its_cache_into_the_pipeline(switch: str, section: str) -> None:
+    document = parse(GOOD + f"{switch}: true\n")
+    assert document.components == ("libfuse", section, "attr_cache", "azstorage")
+    assert document.cache == section
+
+
+def test_what_is_no_word_is_not_shown_as_a_key() -> None:
+    text = changed(GOOD, "  mode: msi", f"  mode: msi\n  account-key={SECRET}==: x")
+    (finding,) = found(text)
+    assert finding.rule == "unknown-key"
+    assert SECRET not in repr(finding)
+
+
+def test_a_tab_is_called_a_tab() -> None:
+    with pytest.raises(UsageError, match=r"line 2 \(a tab: YAML is indented with blanks\)"):
+        parse("azstorage:\n\tmode: msi\n")
+
+
+def test_line_ends_of_windows_are_none_of_its_findings() -> None:
+    assert found(GOOD.replace("\n", "\r\n")) == ()
+
+
 # --- what is none
 
 
@@ -504,6 +603,11 @@ def test_block_caches_together_must_fit_the_memory() -> None:
 
 
 # --- live mounts
+
+
+def test_the_options_of_a_command_line_are_a_list() -> None:
+    changed_by = with_settings(parse(GOOD), {"libfuse-options": "rw,dev,suid"})
+    assert lint(changed_by) == ()
 
 
 MOUNTS = parse_mounts(

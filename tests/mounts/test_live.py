@@ -70,6 +70,17 @@ def test_a_command_line_is_read_in_both_forms_of_its_flags() -> None:
     assert found.unknown_flags == ("brand-new",)
 
 
+def test_a_mount_of_fstab_is_read_though_it_does_not_say_mount() -> None:
+    options = "rw,--config-file=/etc/x.yaml,--file-cache-timeout=60,dev,suid"
+    found = parse_command(7, ["blobfuse2", "/data/train", "-o", options])
+    assert found is not None
+    assert (found.mount_path, found.config_file) == ("/data/train", "/etc/x.yaml")
+    assert found.settings == {"file_cache.timeout-sec": "60", "libfuse-options": "rw,dev,suid"}
+    read_only = parse_command(7, ["blobfuse2", "/data", "-o", "ro,--config-file=/etc/x.yaml"])
+    assert read_only is not None
+    assert read_only.settings["read-only"] == "true"
+
+
 def test_a_passphrase_on_the_command_line_is_not_kept() -> None:
     found = parse_command(7, ["blobfuse2", "mount", "/d", "--passphrase=hunter2hunter2"])
     assert found is not None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_blobfuse2 import StandIn, sample, stand_in
 
-from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError
+from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError, UsageError
 from ai4infra.tools import blobfuse2
 from ai4infra.tools.blobfuse2 import Progress
 
@@ -160,17 +160,31 @@ def test_any_file_is_read_without_an_error(text: str) -> None:
     assert blobfuse2.last_sample(text) is None or text
 
 
-def test_a_preload_is_followed_until_it_is_complete_twice() -> None:
-    # The listing goes on while all that is listed is done: 3 of 3 is not the end of it.
-    samples = [None, progress(1, 3), progress(3, 3), progress(3, 9), progress(9, 9), progress(9, 9)]
-    seen: list[int] = []
+def followed(samples: list[Progress | None]) -> tuple[Progress | None, int]:
+    """Return the end of a preload that tells these samples, the last for ever, and the waits."""
+    waits: list[float] = []
+    rest = list(samples)
     last = blobfuse2.follow_preload(
-        lambda: samples.pop(0),
-        lambda each: seen.append(each.done),
+        lambda: rest.pop(0) if len(rest) > 1 else rest[0],
+        lambda each: None,
         alive=lambda: True,
-        sleep=lambda s: None,
+        sleep=waits.append,
     )
-    assert (last.done, seen, samples) == (9, [1, 3, 3, 9, 9], [])
+    return last, len(waits)
+
+
+def test_a_preload_is_followed_until_it_stays_complete_for_longer_than_a_sample_takes() -> None:
+    # The listing goes on while all that is listed is done: 3 of 3 is not the end of it.
+    early = [progress(3, 3)] * 4
+    last, waits = followed([None, progress(1, 3), *early, progress(3, 9), progress(9, 9)])
+    assert last == progress(9, 9)
+    assert waits == 12
+
+
+@pytest.mark.parametrize("told", [None, progress(0, 0)])
+def test_a_preload_that_tells_nothing_is_not_followed_for_ever(told: Progress | None) -> None:
+    last, waits = followed([told])
+    assert (last, waits) == (told, 60)
 
 
 def test_a_preload_whose_mounter_ended_is_told() -> None:
@@ -200,8 +214,96 @@ def test_the_progress_of_a_mounter_is_in_its_working_folder(
 def test_a_configuration_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="There is no file"):
         blobfuse2.config_text(tmp_path / "none.yaml")
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(Ai4infraError, match="it is no text"):
-        blobfuse2.config_text(tmp_path / "bytes")
     with pytest.raises(Ai4infraError, match="Is a directory"):
         blobfuse2.config_text(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [(b"\x00\xff\xfe", "it is no text"), (b"a" * 2**18, "larger than 128 KiB")],
+)
+def test_what_is_no_configuration_at_all_is_bad_input(
+    raw: bytes, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.yaml").write_bytes(raw)
+    with pytest.raises(UsageError, match=says):
+        blobfuse2.config_text(tmp_path / "x.yaml")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_configuration(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbfaccountName a\n")
+    assert blobfuse2.config_text(tmp_path / "x.yaml") == "accountName a\n"
+
+
+def test_paths_are_filled_in_as_blobfuse2_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("SCRATCH", "/mnt/nvme")
+    monkeypatch.delenv("NOBODY", raising=False)
+    for path, told in (
+        ("~/cache", "/home/me/cache"),
+        ("$SCRATCH/a", "/mnt/nvme/a"),
+        ("${SCRATCH}a", "/mnt/nvmea"),
+        ("/x$NOBODY/y", "/x/y"),
+        ("cache", str(Path.cwd() / "cache")),
+    ):
+        assert blobfuse2.expanded(path) == told
+
+
+def test_a_mount_below_a_link_is_where_the_kernel_has_it(standin: StandIn, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "disk")
+    assert blobfuse2.place_of(tmp_path / "data" / "train") == tmp_path / "disk" / "train"
+    assert blobfuse2.place_of(tmp_path / "data") == tmp_path / "disk"
+    (standin.folder / "proc" / "7").mkdir()
+    words = f"blobfuse2\0mount\0{tmp_path}/data/train\0"
+    (standin.folder / "proc" / "7" / "cmdline").write_text(words, "utf-8")
+    (running,) = blobfuse2.running()
+    assert running.mount_path == str(tmp_path / "disk" / "train")
+
+
+def test_an_unmount_waits_for_what_is_still_uploaded(standin: StandIn, tmp_path: Path) -> None:
+    config = tmp_path / "x.yaml"
+    config.touch()
+    program = blobfuse2.installed()
+    blobfuse2.mount(program, tmp_path / "at", config)
+    line = (standin.folder / "proc" / "4242" / "cmdline").read_bytes()
+    other = standin.folder / "proc" / "4243"
+    other.mkdir()
+    (other / "cmdline").write_bytes(line)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            (other / "cmdline").unlink()
+
+    blobfuse2.unmount(program, tmp_path / "at", sleep=sleep)
+    assert len(waits) == 3
+
+
+def test_a_mounter_that_does_not_end_is_told(standin: StandIn, tmp_path: Path) -> None:
+    config = tmp_path / "x.yaml"
+    config.touch()
+    program = blobfuse2.installed()
+    blobfuse2.mount(program, tmp_path / "at", config)
+    other = standin.folder / "proc" / "4243"
+    other.mkdir()
+    (other / "cmdline").write_bytes((standin.folder / "proc/4242/cmdline").read_bytes())
+    with pytest.raises(Ai4infraError, match="process 4243 still uploads"):
+        blobfuse2.unmount(program, tmp_path / "at", sleep=lambda s: None)
+
+
+def test_a_mount_of_an_old_release_can_be_taken_away(standin: StandIn, tmp_path: Path) -> None:
+    standin.set("version", "2.3.2")
+    assert blobfuse2.installed(any_release=True).version == "2.3.2"
+
+
+def test_a_mount_that_hangs_says_how_to_see_what_became_of_it(
+    standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = blobfuse2.installed()
+    (standin.folder / "bin" / "blobfuse2").write_text("#!/bin/bash\nexec tail -f /dev/null\n")
+    monkeypatch.setattr(blobfuse2, "MOUNT_SECONDS", 0.0)
+    with pytest.raises(Ai4infraError, match="did not come to an end") as caught:
+        blobfuse2.mount(program, tmp_path / "at", tmp_path / "x.yaml")
+    assert "mount status" in str(caught.value.hint)

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 import support_machines as machines
 from support_machines import MACHINES
@@ -67,6 +68,24 @@ def test_links_and_sizes_may_be_missing(tmp_path: Path) -> None:
     (folder / "host.json").unlink()
     found = lsblk.read_machine(folder)
     assert (found.cpus, found.links, found.sizes) == (1, {}, {})
+
+
+def test_sizes_and_processors_come_from_what_the_page_says_to_capture(tmp_path: Path) -> None:
+    folder = machines.NC_T4_V3.write(tmp_path)
+    (folder / "host.json").unlink()
+    rows = json.loads((folder / "lsblk.json").read_text("utf-8"))
+    rows["blockdevices"][1]["children"][0] |= {"fssize": 354_000 * 2**20, "fsavail": str(2**30)}
+    (folder / "lsblk.json").write_text(json.dumps(rows), "utf-8")
+    (folder / "cpuinfo").write_text("processor\t: 0\n\nprocessor\t: 1\n", "utf-8")
+    found = lsblk.read_machine(folder)
+    assert (found.cpus, found.sizes) == (2, {"/mnt": (354_000, 1024)})
+
+
+def test_a_captured_file_in_another_encoding_is_read(tmp_path: Path) -> None:
+    folder = machines.NC_T4_V3.write(tmp_path)
+    with (folder / "mounts").open("ab") as file:
+        file.write(b"/dev/sdz /mnt/\xe9 ext4 rw 0 0\n")
+    assert lsblk.read_machine(folder).mounts[-1].device == "/dev/sdz"
 
 
 def test_this_machine_is_read_with_its_own_lsblk(
@@ -176,6 +195,21 @@ def test_raw_disks_are_made_into_one_filesystem(
     lsblk.apply(plan)
     done = (tmp_path / "done").read_text("utf-8").splitlines()
     assert done == [" ".join(step.argv) for step in plan.commands]
+
+
+@pytest.mark.usefixtures("root")
+def test_a_target_that_holds_something_is_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "home"
+    target.mkdir()
+    (target / "thesis.tex").touch()
+    program(tmp_path / "bin", "mount", f"touch {tmp_path}/done")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    plan = msgspec.structs.replace(made(("mount", "/dev/md0", str(target))), target=str(target))
+    with pytest.raises(UsageError, match="holds something, which the mount would hide"):
+        lsblk.apply(plan)
+    assert not (tmp_path / "done").exists()
 
 
 def test_without_root_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
