@@ -127,7 +127,10 @@ def _tell_usage(error: click.ClickException) -> int:
 def _sentence(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         return f"There is no option {error.option_name}."
-    message = error.format_message().strip()
+    # Of an argument, only what was given means something to who typed it.
+    is_argument = isinstance(getattr(error, "param", None), click.Argument)
+    bad_value = is_argument and type(error) is click.BadParameter
+    message = (error.message if bad_value else error.format_message()).strip()
     return message if message.endswith((".", "?", "!")) else f"{message}."
 
 
