@@ -162,7 +162,7 @@ def about_az(text: str) -> str:
     return f"{text}{_AZ_IN_SANDBOX}" if _AZ.search(text) else text
 
 
-_COMMANDS = re.compile(r"\b(?:az|ai4infra) (?=[a-z])")
+_COMMANDS = re.compile(r"\b(?:az|ai4infra) (?=[a-z-])")
 
 
 def fitted(text: str) -> str:

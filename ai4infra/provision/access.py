@@ -264,13 +264,17 @@ def _locks(session: Session, scope: Scope) -> locks.Locks | None:
 def plan_unassign(
     session: Session, role: str, whos: Sequence[str], on: str, subscription_id: str
 ) -> Plan:
-    """Plan the removal of a role at exactly a scope; reads only."""
+    """Plan the removal of a role at exactly a scope; reads only.
+
+    Raises NotFoundError for a scope in a group or an account that does not exist.
+    """
     scope = parse_scope(on)
     found = find_principals(session, whos, subscription_id)
     definition = role_of(session, role, scope.id)
     principals = [p for each in found.values() for p in each]
     grants = grants_to(principals, definition, container=None, scope=scope.id)
     _check_group(session, scope)
+    _level(session, scope)
     found_locks = _locks(session, scope)
     return rbac_remove_steps(
         grants,
