@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ai4infra.arm import group_of, name_of, subscription_of
 from ai4infra.cloud.fanout import Outcome, fan_out
 from ai4infra.cloud.session import Session
-from ai4infra.errors import SignInError
-from ai4infra.model import Finding, Record, StorageAccount, Subscription
+from ai4infra.errors import ForbiddenError, SignInError
+from ai4infra.model import Finding, Lock, Record, StorageAccount, Subscription
 from ai4infra.plan import Plan
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class AuditMethods:
 
     def _jobs(self, account: StorageAccount) -> dict[str, Callable[[], Any]]:
         """Return the reading of every part of an account."""
-        from ai4infra.cloud import locks, monitor, rbac, storage
+        from ai4infra.cloud import monitor, rbac, storage
 
         session, id_ = self.session, account.id
         where = (subscription_of(id_) or "", name_of(group_of(id_) or ""))
@@ -108,9 +108,22 @@ class AuditMethods:
             "containers": partial(storage.containers, session, id_),
             "lifecycle": partial(storage.lifecycle_rules, session, id_),
             "assignments": partial(rbac.assignments, session, id_, below=True),
-            "locks": partial(locks.locks, session, *where, id_),
+            "locks": partial(_locks, session, *where, id_),
             "used_bytes": partial(monitor.used_bytes, session, id_),
         }
+
+
+def _locks(session: Session, subscription_id: str, group: str, account_id: str) -> tuple[Lock, ...]:
+    """Return the locks that count for an account; where there may be more, at least one.
+
+    Raises ForbiddenError where none was found and the subscription's own could not be read.
+    """
+    from ai4infra.cloud import locks
+
+    read = locks.locks(session, subscription_id, group, account_id)
+    if not read.whole and not read.found:
+        raise ForbiddenError("Those of the subscription may not be listed.")
+    return read.found
 
 
 def _look(account: StorageAccount, outcomes: Mapping[str, Outcome[_Job, Any]]) -> AuditLook:

@@ -235,7 +235,10 @@ class StorageMethods:
             if each.name == name:
                 return each
         closest = unknown_name(
-            "storage account", name, [a.name for a in known], listing="ai4infra storage list"
+            "storage account",
+            name,
+            [a.name for a in known],
+            listing="`ai4infra storage list` shows them.",
         )
         raise NotFoundError(closest.message, hint=closest.hint)
 

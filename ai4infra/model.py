@@ -14,7 +14,9 @@ import msgspec
 SCHEMA_VERSION = "1.0"
 """Version of the field names in machine-readable output; the major part changes when one goes."""
 
-Access = Literal["open", "zone-limited", "regional-only", "blocked", "retiring", "retired"]
+Access = Literal[
+    "open", "zone-limited", "regional-only", "blocked", "retiring", "retired", "unknown"
+]
 Limit = Literal["family", "regional", "spot"]
 SeriesClass = Literal["NC", "ND", "NV", "NG", "NP", "NCC", "other"]
 
@@ -68,6 +70,8 @@ class Sku(Record, frozen=True):
     zones: tuple[str, ...] = ()
     """Zones the size is offered in, sorted; restrictions not yet subtracted."""
     restrictions: tuple[Restriction, ...] = ()
+    restrictions_known: bool = True
+    """Off where the list has an entry that cannot be read: what it closes is unknown."""
     vcpus: int | None = None
     memory_gib: float | None = None
     gpus: int | None = None
@@ -196,7 +200,7 @@ class Offer(Record, frozen=True):
     spot_capable: bool | None
     spot_fit_vms: int | None
     startable: bool | None
-    """Access allows it and quota fits at least one VM; None when quota is unknown."""
+    """Access allows it and quota fits at least one VM; None when access or quota is unknown."""
     price_per_hour: float | None
     price_per_gpu_hour: float | None
     spot_price_per_hour: float | None
@@ -237,7 +241,9 @@ class Summary(Record, frozen=True):
     """Rows: sizes counted once per region and subscription."""
     startable: int
     unknown: int
-    """Rows whose quota is unknown."""
+    """Rows of which that is unknown."""
+    unknown_access: int
+    """Those of them whose access is unknown; of the others it is quota."""
     blocked_by: dict[str, int]
     """Reason to number of rows that cannot be started."""
     actions: tuple[str, ...]
@@ -679,7 +685,7 @@ class StorageLook(Record, frozen=True):
     """Everything that was observed for one ``storage create``; None means that it is unknown."""
 
     group: ResourceGroup | None = None
-    """None: there is none."""
+    """None: there is none, or, where there is an account, it could not be read."""
     account: StorageAccount | None = None
     """None: there is none in the wanted group."""
     name: NameCheck | None = None
@@ -695,6 +701,8 @@ class StorageLook(Record, frozen=True):
     """At, above and below the account."""
     locks: tuple[Lock, ...] | None = ()
     """At and above the account."""
+    locks_whole: bool = True
+    """Off where only the locks in the group could be read, not the subscription's own."""
     unregistered: tuple[str, ...] = ()
     """Provider namespaces that the subscription is not registered for."""
     vnet_location: str | None = None

@@ -303,7 +303,7 @@ def _candidate(offer: Offer, place: _Place) -> Candidate | None:
         vcpus=offer.vcpus,
         pools=_pool_keys(offer, place.spot),
         price=_price(offer, place.spot),
-        certain=not place.spot or offer.spot_capable is not None,
+        certain=not _unsure(offer, place.spot),
     )
 
 
@@ -367,7 +367,8 @@ def _verdict(
 
 
 def _unsure(offer: Offer, spot: bool) -> bool:
-    return not offer.vcpus or (spot and offer.spot_capable is None)
+    unknown_use = spot and offer.spot_capable is None
+    return not offer.vcpus or offer.access == "unknown" or unknown_use
 
 
 def _unknown_pools(required: Mapping[str, int], pools: Mapping[str, Quota]) -> list[str]:
@@ -444,6 +445,9 @@ def _remarks_on_picks(
             fit = _fitting(pick, pools, spot)
             if 0 < fit < pick.vms:
                 yield f"{fit} of {pick.vms} {pick.offer.size} would fit now, on their own."
+        if pick.offer.access == "unknown":
+            where = f"{pick.offer.size} in {pick.offer.region}"
+            yield f"Whether you have access to {where} is not known: {pick.offer.access_reason}."
         if pick.offer.access == "retiring":
             yield f"{pick.offer.size} {pick.offer.access_reason}."
 

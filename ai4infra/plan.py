@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ai4infra.errors import UsageError
 from ai4infra.ids import quota_key, unknown_name
-from ai4infra.model import Quota, QuotaRequest, QuotaSetting, Record, Step, StepAction
+from ai4infra.model import GrantWanted, Quota, QuotaRequest, QuotaSetting, Record, Step, StepAction
 
 QUOTA_LIMIT = "quota limit"
 REGISTRATION = "provider registration"
@@ -59,6 +59,25 @@ class RegistrationWanted(Record, frozen=True):
 
     subscription_id: str
     namespace: str
+
+
+class IdentityWanted(Record, frozen=True):
+    """A machine that shall get an identity of its own."""
+
+    resource_id: str
+    api_version: str
+    stage: int = 0
+
+
+class LateGrant(Record, frozen=True):
+    """A grant to an identity that does not exist while it is planned."""
+
+    grant: GrantWanted
+    """Its principal is unknown: an empty string."""
+    scope: str
+    resource_id: str
+    """The machine whose identity gets the role."""
+    stage: int
 
 
 class QuotaLook(Record, frozen=True):

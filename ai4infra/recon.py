@@ -291,6 +291,8 @@ def _access(
         return "blocked", _location_reason(sku) + (f"; retired on {retirement}" if retired else "")
     if retired:
         return "retired", f"retired on {retirement}{follows}"
+    if not sku.restrictions_known:
+        return "unknown", "Azure's size list has a restriction that cannot be read"
     closed = sorted(set(sku.zones) - set(_usable_zones(sku)))
     if closed:
         return _zone_access(sku, closed)
@@ -353,6 +355,8 @@ def _vms(vcpus: int | None, quota: Quota | None) -> int | None:
 def _startable(access: Access, fit_vms: int | None) -> bool | None:
     if access in ("blocked", "retired"):
         return False
+    if access == "unknown":
+        return False if fit_vms == 0 else None
     return None if fit_vms is None else fit_vms >= 1
 
 

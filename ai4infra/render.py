@@ -28,6 +28,8 @@ Query = Callable[[Any], Any]
 Tone = Literal["dim", "good", "bad"]
 
 _GAP = "  "
+_LEAST_ROOM = 24
+"""Cells of a last column that is broken into lines."""
 _HELD = "\x00"
 """Stands for a blank at which no line may break."""
 _STYLES = {"bold": "\x1b[1m", "dim": "\x1b[2m", "good": "\x1b[32m", "bad": "\x1b[31m"}
@@ -280,13 +282,13 @@ def _page_table(page: Page, screen: Screen) -> Rendered:
     cells = [[column.cell(row) for row in page.rows] for column in page.columns]
     shown = _fitting(page.columns, cells, screen.width)
     hidden = tuple(c.title for i, c in enumerate(page.columns) if i not in shown)
-    table = _table(
-        [page.columns[i].title for i in shown],
-        [page.columns[i].right for i in shown],
-        [[cells[i][r] for i in shown] for r in range(len(page.rows))],
-        screen,
-        [page.tone(row) for row in page.rows],
-    )
+    titles = [page.columns[i].title for i in shown]
+    right = [page.columns[i].right for i in shown]
+    rows = [[cells[i][r] for i in shown] for r in range(len(page.rows))]
+    tones = [page.tone(row) for row in page.rows]
+    if screen.width is not None and not right[-1]:
+        rows, tones = _folded(titles, rows, tones, screen.width)
+    table = _table(titles, right, rows, screen, tones)
     above, below = _lines(page.above, screen.width), _lines(page.below, screen.width)
     blocks = [above, table if page.rows else "", below]
     return Rendered("\n\n".join(filter(None, blocks)), hidden)
@@ -333,6 +335,30 @@ def _fitting(
             break
         shown.remove(last)
     return shown
+
+
+def _folded(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    tones: Sequence[Tone | None],
+    width: int,
+) -> tuple[list[list[str]], list[Tone | None]]:
+    """Break the last column between words where the table is too wide, each line a row."""
+    others = [max(map(_width, column)) for column in zip(titles, *rows, strict=True)][:-1]
+    room = max(width - sum(others) - len(_GAP) * len(others), _LEAST_ROOM)
+    folded: list[list[str]] = []
+    toned: list[Tone | None] = []
+    for row, tone in zip(rows, tones, strict=True):
+        first, *rest = _broken(row[-1], room)
+        folded += [[*row[:-1], first], *([*[""] * len(others), line] for line in rest)]
+        toned += [tone] * (1 + len(rest))
+    return folded, toned
+
+
+def _broken(cell: str, room: int) -> list[str]:
+    if _width(cell) <= room:
+        return [cell]
+    return textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _table(

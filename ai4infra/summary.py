@@ -47,6 +47,10 @@ def summary(
         sizes=len(rows),
         startable=verdicts.count(True),
         unknown=verdicts.count(None),
+        unknown_access=sum(
+            verdict is None and o.access == "unknown"
+            for o, verdict in zip(rows, verdicts, strict=True)
+        ),
         blocked_by=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
         actions=tuple(_actions(rows, stuck, pools, spot)),
     )
@@ -91,14 +95,25 @@ def _actions(
             " Azure support to change this one."
         )
     unknown = [o for o in rows if is_startable(o, spot=spot) is None]
-    if unknown:
+    yield from _unknown_access([o for o in unknown if o.access == "unknown"])
+    unknown_quota = [o for o in unknown if o.access != "unknown"]
+    if unknown_quota:
         yield (
-            f"The quota of {_where(unknown)} is not known: `ai4infra quota list` shows what Azure"
-            " tells, a support request asks for the rest."
+            f"The quota of {_where(unknown_quota)} is not known: `ai4infra quota list` shows what"
+            " Azure tells, a support request asks for the rest."
         )
     zonal = [o for o in rows if o.access in ("zone-limited", "regional-only")]
     if zonal:
         yield f"Where a zone matters, ask for the zones of {_where(zonal)}: {ZONE_ACCESS_PAGE}"
+
+
+def _unknown_access(rows: Sequence[Offer]) -> Iterator[str]:
+    if rows:
+        yield (
+            f"Whether you have access to {_where(rows)} is not known, since Azure's size list has a"
+            f" restriction that cannot be read: az vm list-skus --location {rows[0].region} --size"
+            f" {rows[0].size} --all shows it."
+        )
 
 
 def _elsewhere(rows: Sequence[Offer], spot: bool) -> Iterator[str]:

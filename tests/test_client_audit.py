@@ -80,6 +80,18 @@ def test_what_may_not_be_read_is_unknown_and_the_rest_is_told(path: str, check: 
     assert findings["minimumTlsVersion"].verdict == "pass"
 
 
+@pytest.mark.parametrize("found", [True, False])
+def test_where_only_the_groups_locks_may_be_read_none_found_is_unknown(found: bool) -> None:
+    group = an_account("sta")["id"].partition("/providers/")[0]
+    lock = {"id": f"{group}/providers/Microsoft.Authorization/locks/keep", "name": "keep"}
+    script = readable("sta")
+    in_group = listed(*([lock] if found else []))
+    script.replies.insert(0, ("resourceGroups/[^/]+/providers/[^/]+/locks", [in_group]))
+    script.replies.insert(1, ("locks", [failed(403, "AuthorizationFailed")]))
+    (audited,) = an_azure(script).audit_storage()
+    assert by_check(audited.findings)["lock"].verdict == ("pass" if found else "unknown")
+
+
 def test_accounts_that_may_not_be_listed_are_no_empty_audit() -> None:
     script = Script().on("storageAccounts", failed(403, "AuthorizationFailed"))
     with pytest.raises(ForbiddenError):

@@ -289,5 +289,6 @@ def test_a_role_is_planned_applied_and_awaited() -> None:
 def test_a_role_is_removed() -> None:
     script = Script().on("DELETE", answer(200, {})).on("roleAssignments", listed(held(OID)))
     script.on("/locks", listed())
+    script.on("storageAccounts/datasets[?]", answer(200, {"id": ACCOUNT, "name": "datasets"}))
     az = azure(script)
     assert az.apply(az.plan_unassign(READER, ["me"], ACCOUNT)).complete

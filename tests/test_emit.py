@@ -35,10 +35,10 @@ from support_storage import (
 
 from ai4infra import arm
 from ai4infra.arm import ArmWrite
-from ai4infra.emit import LANGUAGES, Language, bicep, emit, terraform
+from ai4infra.emit import LANGUAGES, Language, bicep, emit, left_out, terraform
 from ai4infra.errors import ConflictError, UsageError
-from ai4infra.model import DnsZone, LifecycleWanted, StorageLook, StorageWanted
-from ai4infra.plan import Plan
+from ai4infra.model import DnsZone, LifecycleWanted, Step, StorageLook, StorageWanted
+from ai4infra.plan import IdentityWanted, LateGrant, Plan
 from ai4infra.storage_names import group_scope
 from ai4infra.storage_plan import rbac_remove_steps, rbac_steps, storage_delete_steps, storage_steps
 
@@ -293,11 +293,27 @@ def test_terraform_resources_refer_to_each_other():
 
 # --- Azure CLI ---
 
+
+def identity_plan(type_: str) -> Plan:
+    """A machine gets its own identity, and that identity a role."""
+    machine = f"{group_scope(SUBSCRIPTION, 'rg-gpu')}/providers/Microsoft.Compute/{type_}/node-0"
+    grant = a_grant(principal_id="", principal_type="ServicePrincipal", scope=ACCOUNT_ID)
+    late = LateGrant(grant=grant, scope=ACCOUNT_ID, resource_id=machine, stage=7)
+    wanted = IdentityWanted(resource_id=machine, api_version="2024-07-01")
+    return Plan(
+        steps=(
+            Step(action="update", kind="managed identity", name="n", detail="d", wanted=wanted),
+            Step(action="create", kind="role assignment", name="n", detail="d", wanted=late),
+        )
+    )
+
+
 RECORDER = r"""
 az() {
   printf '%s\0' "$@" >>"$CALLS"
   if [ "${*: -1}" = "@-" ]; then cat >>"$CALLS"; printf '\0' >>"$CALLS"; fi
   printf '\1' >>"$CALLS"
+  case "$*" in *"identity assign"*) echo object-id-of-node-0 ;; esac
 }
 """
 
@@ -466,6 +482,27 @@ def test_az_grants_by_object_id_and_role_id_under_the_same_name_as_the_plan(tmp_
     assert found["--scope"] == [ACCOUNT_ID]
 
 
+@pytest.mark.parametrize(
+    ("type_", "word"), [("virtualMachines", "vm"), ("virtualMachineScaleSets", "vmss")]
+)
+def test_az_gives_a_machine_its_identity_and_then_that_identity_its_role(
+    type_: str, word: str, tmp_path: Path
+):
+    plan = identity_plan(type_)
+    first, second = map(options, called(emit(plan, "az"), tmp_path))
+    assert first[""] == [word, "identity", "assign"]
+    assert first["--name"] == ["node-0"]
+    assert first["--resource-group"] == ["rg-gpu"]
+    assert second["--assignee-object-id"] == ["object-id-of-node-0"]
+    assert second["--assignee-principal-type"] == ["ServicePrincipal"]
+    assert second["--role"] == [a_grant().role_id]
+    assert second["--scope"] == [ACCOUNT_ID]
+    assert left_out(plan, "az") == []
+    for language in ("bicep", "terraform"):
+        (said,) = left_out(plan, language)
+        assert f"az {word} identity assign --subscription {SUBSCRIPTION}" in said
+
+
 def test_az_sends_the_whole_lifecycle_policy(tmp_path: Path):
     calls = called(emit(PLANS["update"], "az"), tmp_path)
     found = command(calls, "storage account management-policy create")
@@ -539,7 +576,8 @@ for arguments in json.load(sys.stdin):
 @pytest.mark.peers
 def test_the_azure_cli_knows_every_command_and_option(tmp_path: Path):
     az = Path(os.environ["AI4INFRA_TEST_AZ"])
-    plans = [*PLANS.values(), storage_delete_steps(drifted())]
+    machines = map(identity_plan, ("virtualMachines", "virtualMachineScaleSets"))
+    plans = [*PLANS.values(), storage_delete_steps(drifted()), *machines]
     calls = [
         call[: call.index("@-") + 1] if "@-" in call else call
         for plan in plans

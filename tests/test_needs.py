@@ -519,6 +519,17 @@ def test_an_alternative_has_access_quota_and_as_much_memory_from_the_same_maker(
     assert alternatives(given) == ([("eastus2", "NC24x_v1", 8)] if listed else [])
 
 
+def test_a_size_of_unknown_access_is_no_yes_no_alternative_and_comes_after_a_sure_one() -> None:
+    unclear = an_offer(ND, 96, "8", limit=960, access="unknown", access_reason="cannot be read")
+    for need in ("1xND96asr_v4", "8xA100"):
+        told = ask(need, [unclear])
+        assert told.fits is None
+        assert any("Whether you have access" in text for text in told.actions)
+    sure = an_offer("Standard_NC24x_v1", 24, "1", limit=960, price=99.0)
+    assert placed(ask("8xA100", [unclear, sure])) == {"NC24x_v1": 8}
+    assert alternatives(ask_all("1xND96amsr_A100_v4", [unclear])) == []
+
+
 def test_alternatives_without_a_price_come_last_and_ten_are_enough() -> None:
     offers = [
         an_offer(f"Standard_NC{i}x_v1", 1, "1", limit=99, price=float(i) if i < 5 else None)

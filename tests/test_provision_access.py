@@ -120,6 +120,29 @@ def test_locks_that_may_not_be_read_are_unknown_and_said() -> None:
     assert any("locks" in w for w in assigned(script).warnings)
 
 
+def test_that_only_the_groups_locks_may_be_read_is_said() -> None:
+    refused = failed(403, "AuthorizationFailed")
+    script = Script().on(f"GET .*{SUBSCRIPTION}/providers/Microsoft.Authorization/locks", refused)
+    script.replies += azure().replies
+    assert any("locks of the subscription itself" in w for w in assigned(script).warnings)
+
+
+def test_a_group_that_does_not_exist_is_not_found() -> None:
+    for plan in (provision.plan_assign, provision.plan_unassign):
+        script = Script().on("GET .*resourceGroups/rg[?]", failed(404, "ResourceGroupNotFound"))
+        script.replies += azure().replies
+        with pytest.raises(NotFoundError) as caught:
+            plan(session(script), BLOB_READER, ["me"], GROUP, SUBSCRIPTION)
+        assert "resource group rg" in caught.value.message
+        assert {request.method for request in script.requests} == {"GET"}
+
+
+def test_a_group_that_may_not_be_read_is_left_to_the_service() -> None:
+    script = Script().on("GET .*resourceGroups/rg[?]", failed(403, "AuthorizationFailed"))
+    script.replies += azure().replies
+    assert assigned(script, on=GROUP).changes
+
+
 def test_an_account_that_does_not_exist_is_not_found() -> None:
     script = Script().on("storageAccounts/datasets[?]", failed(404, "ResourceNotFound"))
     script.replies += azure().replies

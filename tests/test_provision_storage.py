@@ -217,6 +217,28 @@ def test_what_may_not_be_read_of_an_account_is_unknown(part, field) -> None:
     assert getattr(look(azure(**{part: FORBIDDEN})), field) is None
 
 
+def test_locks_that_may_be_read_in_the_group_only_are_said_to_be_a_part() -> None:
+    script = Script().on(f"GET .*{SUBSCRIPTION}/providers/Microsoft.Authorization/locks", FORBIDDEN)
+    script.replies += azure().replies
+    found = look(script)
+    assert (found.locks, found.locks_whole) == ((), False)
+    plan = provision.plan_storage(script.session(), a_wanted(containers=("more",)))
+    assert any("locks of the subscription itself" in w for w in plan.warnings)
+
+
+def test_a_group_that_may_not_be_read_is_kept_and_said_where_its_account_is_there() -> None:
+    script = azure(group=FORBIDDEN)
+    plan = provision.plan_storage(script.session(), a_wanted(containers=("more",)))
+    actions = {step.kind: step.action for step in plan.steps}
+    assert (actions["resource group"], actions["container"]) == ("keep", "create")
+    assert any(f"{GROUP} could not be read" in w for w in plan.warnings)
+
+
+def test_a_group_that_cannot_be_read_for_another_reason_ends_it() -> None:
+    with pytest.raises(SignInError):
+        look(azure(group=failed(401, "ExpiredAuthenticationToken")))
+
+
 def test_a_sign_in_that_ends_meanwhile_is_no_unknown() -> None:
     with pytest.raises(SignInError):
         look(azure(containers=failed(401, "ExpiredAuthenticationToken")))

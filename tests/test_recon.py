@@ -266,6 +266,25 @@ def test_only_blocked_and_retired_sizes_cannot_be_started_for_access(
     assert (one.fit_vms, one.startable) == (10, startable)
 
 
+def test_access_is_unknown_and_never_open_where_a_restriction_cannot_be_read() -> None:
+    one = row(a_sku(restrictions_known=False, restrictions=(zonal("1"),)))
+    assert (one.access, one.startable, one.fit_vms) == ("unknown", None, 10)
+    assert "cannot be read" in (one.access_reason or "")
+    full = [a_quota(A100, 0), a_quota("cores", 100)]
+    assert row(a_sku(restrictions_known=False), quotas=full).startable is False
+
+
+@pytest.mark.parametrize(
+    ("restrictions", "retires", "access"),
+    [((location(),), None, "blocked"), ((), "2025-01-01", "retired")],
+)
+def test_what_closes_a_size_for_certain_holds_beside_what_cannot_be_read(
+    restrictions: tuple[Restriction, ...], retires: str | None, access: str
+) -> None:
+    sku = a_sku(restrictions=restrictions, retirement_date=retires, restrictions_known=False)
+    assert row(sku).access == access
+
+
 # --- prices
 
 

@@ -64,6 +64,24 @@ def test_a_narrow_terminal_loses_the_least_important_column_and_says_which() -> 
     assert done.hidden == ("Zones",)
 
 
+def test_a_last_column_of_words_is_broken_between_words_where_the_terminal_ends() -> None:
+    columns = (
+        COLUMNS[0],
+        r.Column("Zones", lambda row: "one, two and then a-word-that-is-longer-than-the-room"),
+    )
+    shown = page()._replace(columns=columns, tone=lambda row: "good")
+    lines = r.render(shown, "table", screen=r.Screen(width=33)).text.splitlines()
+    assert lines == [
+        "Name     Zones",
+        "a100     one, two and then",
+        "         a-word-that-is-longer-than-the-room",
+        "unknown  one, two and then",
+        "         a-word-that-is-longer-than-the-room",
+    ]
+    colored = r.render(shown, "table", screen=r.Screen(width=33, color=True)).text
+    assert colored.count("\x1b[32m") == 4
+
+
 def test_important_columns_stay_whole_however_narrow_the_terminal_is() -> None:
     done = r.render(page(), "table", screen=r.Screen(width=3))
     assert "unknown     ?" in done.text

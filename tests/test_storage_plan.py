@@ -935,6 +935,18 @@ def test_unknown_locks_are_said_before_roles_and_deletions():
     assert [any("locks" in w for w in plan.warnings) for plan in plans] == [True] * 3
 
 
+def test_that_only_the_groups_locks_could_be_read_is_said_before_changes():
+    look = structs.replace(looked_at(made(a_wanted())), locks_whole=False)
+    plans = [
+        storage_steps(a_wanted(containers=("runs",)), look),
+        rbac_steps((HERE,), (), locks_whole=False),
+        rbac_remove_steps((HERE,), (an_assignment(),), locks_whole=False),
+        storage_delete_steps(look),
+    ]
+    assert all(any("locks of the subscription itself" in w for w in p.warnings) for p in plans)
+    assert storage_steps(a_wanted(), look).warnings == ()
+
+
 def test_a_lock_against_changes_refuses_changes_and_nothing_else():
     world = made(a_wanted())
     look = structs.replace(looked_at(world), locks=(a_lock(level="ReadOnly"),))

@@ -73,6 +73,15 @@ def test_the_summary_gives_the_exact_request_for_one_more_vm_and_the_pages_for_t
     assert len(others) == 4
 
 
+def test_rows_of_unknown_access_are_counted_apart_and_say_what_to_do() -> None:
+    told = summary([*a_world(), row(a_sku(restrictions_known=False))])
+    assert (told.sizes, told.startable, told.unknown, told.unknown_access) == (10, 1, 2, 1)
+    unclear = [a for a in told.actions if "Whether you have access" in a]
+    assert len(unclear) == 1
+    assert "az vm list-skus --location eastus2 --size Standard_ND96asr_v4 --all" in unclear[0]
+    assert not any("quota of Standard_ND96asr_v4" in a for a in told.actions)
+
+
 def test_another_region_where_the_model_can_be_started_comes_first() -> None:
     here = row(quotas=[a_quota(A100, 0), a_quota("cores", 100)])
     there = structs.replace(row(), region="westus3")

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import click
 
 from ai4infra.cli.options import SETTINGS, Group, HintedUsage, Lazy, switches
-from ai4infra.cli.output import error_lines, in_sandbox
+from ai4infra.cli.output import about_az, error_lines, in_sandbox
 from ai4infra.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Ai4infraError
 
 EXIT_CLOSED_PIPE = 141
@@ -127,7 +127,10 @@ def _tell_usage(error: click.ClickException) -> int:
 def _sentence(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         return f"There is no option {error.option_name}."
-    message = error.format_message().strip()
+    # Of an argument, only what was given means something to who typed it.
+    is_argument = isinstance(getattr(error, "param", None), click.Argument)
+    bad_value = is_argument and type(error) is click.BadParameter
+    message = (error.message if bad_value else error.format_message()).strip()
     return message if message.endswith((".", "?", "!")) else f"{message}."
 
 
@@ -144,7 +147,7 @@ def _hint(error: click.ClickException) -> str | None:
 def _tell(error: Exception, *, debug: bool, sandbox: bool) -> int:
     """Tell of an error of ours, or of one that nobody expected."""
     if isinstance(error, Ai4infraError):
-        hint = in_sandbox(error.hint) if sandbox and error.hint else error.hint
+        hint = _hint_here(error.hint, sandbox=sandbox) if error.hint else None
         error_lines(error.message, code=error.code, hint=hint)
         if debug and error.detail:
             click.echo(error.detail, err=True)
@@ -156,6 +159,13 @@ def _tell(error: Exception, *, debug: bool, sandbox: bool) -> int:
     if debug:
         click.echo(_masked_traceback(error), err=True)
     return EXIT_FAILED
+
+
+def _hint_here(hint: str, *, sandbox: bool) -> str:
+    """Fit the commands in a hint to where this run is."""
+    from ai4infra.settings import wants_sandbox
+
+    return about_az(in_sandbox(hint)) if sandbox or wants_sandbox(os.environ) else hint
 
 
 _DEBUG_HINT = "Run it with --debug to see more."

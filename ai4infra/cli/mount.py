@@ -70,7 +70,7 @@ def refuse_sandbox(options: Options, what: str) -> None:
     if options.sandbox:
         raise HintedUsage(
             f"The sandbox has no machine that could {what}.",
-            hint="Leave --sandbox out, on the VM itself.",
+            hint="Leave --sandbox out, and AI4INFRA_SANDBOX unset, on the VM itself.",
         )
 
 

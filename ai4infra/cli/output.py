@@ -75,12 +75,13 @@ class Output:
     def debug(self, text: str) -> None:
         """Tell of a request, for ``--debug``."""
         if self._debug:
-            self._say(text)
+            self.end_progress()
+            click.echo(text, err=True)
 
     def problem(self, text: str, *, code: str | None = None, hint: str | None = None) -> None:
         """Tell of a part that failed while the rest goes on; never kept quiet."""
         self.end_progress()
-        error_lines(self._copyable(text), code=code, hint=hint and self._copyable(hint))
+        error_lines(self._sayable(text), code=code, hint=hint and self._sayable(hint))
 
     def problems(self, problems: Iterable[Problem]) -> None:
         """Tell of everything that the result lacks."""
@@ -104,7 +105,11 @@ class Output:
 
     def _say(self, text: str) -> None:
         self.end_progress()
-        click.echo(self._copyable(text), err=True)
+        click.echo(fitted(self._sayable(text)), err=True)
+
+    def _sayable(self, text: str) -> str:
+        text = self._copyable(text)
+        return about_az(text) if self._sandbox else text
 
     def _copyable(self, text: str) -> str:
         """Fit the commands in a text to this run, so that they go on where it is."""
@@ -148,6 +153,32 @@ def in_sandbox(text: str) -> str:
     return text if wants_sandbox(os.environ) else _COMMAND.sub("ai4infra --sandbox ", text)
 
 
+_AZ = re.compile(r"\baz (?=[a-z])")
+_AZ_IN_SANDBOX = " (az reaches the sandbox through `ai4infra sandbox serve`.)"
+
+
+def about_az(text: str) -> str:
+    """Say behind a text that names a command of az how that gets to the sandbox."""
+    return f"{text}{_AZ_IN_SANDBOX}" if _AZ.search(text) else text
+
+
+_COMMANDS = re.compile(r"\b(?:az|ai4infra) (?=[a-z-])")
+
+
+def fitted(text: str) -> str:
+    """Break a sentence between words at the width of the terminal.
+
+    What is piped stays on one line, and so does what holds a command: it is to be copied.
+    """
+    width = _width(sys.stderr) if sys.stderr.isatty() else None
+    if width is None or len(text) <= width or "\n" in text or _COMMANDS.search(text):
+        return text
+    import textwrap
+
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
 def error_lines(text: str, *, code: str | None = None, hint: str | None = None) -> None:
     """Print one error: a sentence with the service's code, then what to do next.
 
@@ -155,9 +186,9 @@ def error_lines(text: str, *, code: str | None = None, hint: str | None = None) 
     """
     from ai4infra.cloud.masking import mask
 
-    click.echo(f"ERROR: {f'({code}) ' if code else ''}{mask(text)}", err=True)
+    click.echo(fitted(f"ERROR: {f'({code}) ' if code else ''}{mask(text)}"), err=True)
     if hint:
-        click.echo(f"hint: {mask(hint)}", err=True)
+        click.echo(fitted(f"hint: {mask(hint)}"), err=True)
 
 
 @contextmanager
@@ -167,5 +198,5 @@ def quiet_interrupt(lines: Sequence[str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         for line in lines:
-            click.echo(line, err=True)
+            click.echo(fitted(line), err=True)
         raise

@@ -159,8 +159,9 @@ def _quota(offer: Offer) -> str:
 def _summary(found: Recon) -> Iterator[str]:
     """Say what the rows add up to, what the regional pools hold, and what to do."""
     summary = found.summary
-    unknown = f", {summary.unknown} with unknown quota" if summary.unknown else ""
-    yield f"{_count(summary.sizes, 'size')}: {summary.startable} can be started now{unknown}."
+    unknown = {"quota": summary.unknown - summary.unknown_access, "access": summary.unknown_access}
+    said = "".join(f", {rows} with unknown {what}" for what, rows in unknown.items() if rows)
+    yield f"{_count(summary.sizes, 'size')}: {summary.startable} can be started now{said}."
     if summary.blocked_by:
         blocked = ", ".join(f"{number} {why}" for why, number in summary.blocked_by.items())
         yield f"In the way: {blocked}."

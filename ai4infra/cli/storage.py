@@ -286,9 +286,9 @@ def create(options: Options, **given: Any) -> None:
         _check_region(az, given["location"] or az.settings.location)
         plan = az.plan_storage(given["name"], **asked)
         if given["emit"]:
-            from ai4infra.emit import emit
+            from ai4infra.emit import emit, left_out
 
-            for warning in plan.warnings:
+            for warning in (*plan.warnings, *left_out(plan, given["emit"])):
                 out.warn(warning)
             out.end_progress()
             click.echo(emit(plan, given["emit"]), nl=False)
@@ -558,7 +558,9 @@ def _protection(look: StorageLook) -> Iterator[tuple[str, str | None]]:
     yield "lifecycle", _joined(look.lifecycle, describe)
     yield "private endpoints", _joined(look.endpoints, lambda e: f"{e.name} ({e.state or '?'})")
     yield "data roles", _joined(_data_roles(look), _holder)
-    yield "locks", _joined(look.locks, lambda k: f"{k.level} {k.name}")
+    beyond = "" if look.locks_whole else "; those of the subscription could not be read"
+    held = _joined(look.locks, lambda k: f"{k.level} {k.name}")
+    yield "locks", held and f"{held}{beyond}"
 
 
 def _days(value: int | None) -> str | None:

@@ -126,8 +126,8 @@ def _columns(*, many: bool) -> list[Column]:
     columns = [
         Column("Check", lambda f: f.check),
         Column("Verdict", lambda f: f.verdict),
-        Column("Found", lambda f: f.actual or f.reason or "not said", rank=1),
-        Column("Wanted", lambda f: f.wanted, rank=2),
+        Column("Found", lambda f: f.actual or f.reason or "not said"),
+        Column("Wanted", lambda f: f.wanted, rank=1),
     ]
     return [Column("Account", lambda f: name_of(f.subject)), *columns] if many else columns
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -164,13 +164,22 @@ class _Reader:
 
     def _items(self, name: str, what: str, raw: msgspec.Raw, type_: type[_T]) -> list[_T]:
         """Return the items of a list field that can be read."""
+        return self._items_and_whether_all(name, what, raw, type_)[0]
+
+    def _items_and_whether_all(
+        self, name: str, what: str, raw: msgspec.Raw, type_: type[_T]
+    ) -> tuple[list[_T], bool]:
+        """Return the items of a list field that can be read, and whether that is all of them."""
         whole, odd = field(raw, list[type_])  # type: ignore[valid-type]
         if not odd:
-            return whole or []
-        found = [field(one, type_) for one in self._field(name, what, raw, list[msgspec.Raw]) or []]
+            return whole or [], True
+        parts = self._field(name, what, raw, list[msgspec.Raw])
+        if parts is None:
+            return [], False
+        found = [field(one, type_) for one in parts]
         if any(odd for _, odd in found):
             self._note(f"a part of {what}", name)
-        return [value for value, _ in found if value is not None]
+        return [value for value, _ in found if value is not None], False
 
     def _note(self, what: str, name: str) -> None:
         self._odd.setdefault(what, []).append(name)
@@ -180,12 +189,14 @@ class _Reader:
         values = {item.name: item.value for item in listed if item.name}
         disk_mib = self._number(name, values, "NvmeSizePerDiskInMiB")
         nvme_mib = self._number(name, values, "NvmeDiskSizeInMiB")
+        restrictions, restrictions_known = self._restrictions(name, row)
         return Sku(
             name=name,
             region=self.region,
             family=self._field(name, "family", row.family, str) or None,
             zones=self._zones(name, row),
-            restrictions=self._restrictions(name, row),
+            restrictions=restrictions,
+            restrictions_known=restrictions_known,
             vcpus=_whole(self._number(name, values, "vCPUs", needed=True)),
             memory_gib=self._number(name, values, "MemoryGB", needed=True),
             gpus=_whole(self._number(name, values, "GPUs")),
@@ -241,23 +252,33 @@ class _Reader:
         here = [i for i in infos if not i.location or region_key(i.location) == self.region]
         return _sorted(zone for info in here for zone in info.zones or [])
 
-    def _restrictions(self, name: str, row: _Row) -> tuple[Restriction, ...]:
-        listed = self._items(name, "restrictions", row.restrictions, _Restriction)
-        found = [self._restriction(name, item) for item in listed]
-        return tuple(dict.fromkeys(one for one in found if one is not None))
-
-    def _restriction(self, name: str, item: _Restriction) -> Restriction | None:
-        kinds: dict[str, Literal["Location", "Zone"]] = {"location": "Location", "zone": "Zone"}
-        kind = kinds.get((item.type or "").casefold())
-        if kind is None:
+    def _restrictions(self, name: str, row: _Row) -> tuple[tuple[Restriction, ...], bool]:
+        """Return the restrictions of the region, and whether all of them could be read."""
+        listed, whole = self._items_and_whether_all(
+            name, "restrictions", row.restrictions, _Restriction
+        )
+        here = [item for item in listed if self._counts_here(item)]
+        found = [_restriction(item) for item in here]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
             self._note("a restriction", name)
-            return None
+        return tuple(dict.fromkeys(known)), whole and len(known) == len(found)
+
+    def _counts_here(self, item: _Restriction) -> bool:
         info = item.restriction_info or _RestrictionInfo()
         where = [region_key(place) for place in info.locations or item.values or []]
-        if where and self.region not in where:
-            return None
-        zones = _sorted(info.zones or []) if kind == "Zone" else ()
-        return Restriction(kind=kind, reason=item.reason_code or "Unspecified", zones=zones)
+        return not where or self.region in where
+
+
+def _restriction(item: _Restriction) -> Restriction | None:
+    """Return a restriction; None for one of another kind, or that names no zone of its zones."""
+    kind, reason = (item.type or "").casefold(), item.reason_code or "Unspecified"
+    if kind == "location":
+        return Restriction(kind="Location", reason=reason)
+    zones = _sorted((item.restriction_info or _RestrictionInfo()).zones or [])
+    if kind == "zone" and zones:
+        return Restriction(kind="Zone", reason=reason, zones=zones)
+    return None
 
 
 def merge(one: Sku, other: Sku) -> Sku:
@@ -272,6 +293,7 @@ def merge(one: Sku, other: Sku) -> Sku:
         **filled,
         zones=_sorted([*one.zones, *other.zones]),
         restrictions=tuple(dict.fromkeys([*one.restrictions, *other.restrictions])),
+        restrictions_known=one.restrictions_known and other.restrictions_known,
     )
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ai4infra import arm
-from ai4infra.arm import ArmWrite, name_of, parent_of, subscription_of
-from ai4infra.emit.resources import changes, registrations
-from ai4infra.plan import Plan, RegistrationWanted
+from ai4infra.arm import ArmWrite, id_key, name_of, parent_of, subscription_of
+from ai4infra.emit.resources import identities, registrations
+from ai4infra.model import Step
+from ai4infra.plan import IdentityWanted, LateGrant, Plan, RegistrationWanted
 
 _PLAIN_TAG = re.compile(r"\w[^=]*")
 
@@ -20,10 +21,65 @@ def script(plan: Plan) -> str:
     """Write a plan as a bash script; a command that fails ends it."""
     parts = ["#!/usr/bin/env bash\nset -euo pipefail"]
     parts += [registration(wanted) for wanted in registrations(plan)]
-    for step, write in changes(plan):
-        parts.append(f"# {_comment(f'{step.kind} {step.name}: {step.detail}')}")
-        parts[-1] += "\n" + "\n".join(commands(write))
+    variables = _variables(plan)
+    for step in plan.changes:
+        lines = _lines(step, variables)
+        if lines:
+            comment = f"# {_comment(f'{step.kind} {step.name}: {step.detail}')}"
+            parts.append("\n".join([comment, *lines]))
     return "\n\n".join(parts) + "\n"
+
+
+def _variables(plan: Plan) -> dict[str, str]:
+    """Return the shell variable that keeps the new identity of each machine, by its id's key."""
+    machines = [wanted.resource_id for wanted in identities(plan)]
+    return {id_key(id_): f"identity_{number}" for number, id_ in enumerate(machines, 1)}
+
+
+def _lines(step: Step, variables: dict[str, str]) -> list[str]:
+    wanted = step.wanted
+    if isinstance(wanted, ArmWrite):
+        return commands(wanted)
+    if isinstance(wanted, IdentityWanted):
+        options = [*_machine(wanted), "--query systemAssignedIdentity", "--output tsv"]
+        asked = _command(f"{_machine_word(wanted)} identity assign", options)
+        return [f"{variables[id_key(wanted.resource_id)]}=$({asked})"]
+    if isinstance(wanted, LateGrant):
+        return _late_grant(wanted, variables[id_key(wanted.resource_id)])
+    return []
+
+
+def identity(wanted: IdentityWanted) -> str:
+    """Write the command that gives a machine its own identity, in one line."""
+    return " ".join([f"az {_machine_word(wanted)} identity assign", *_machine(wanted)])
+
+
+def _machine_word(wanted: IdentityWanted) -> str:
+    return "vmss" if "/virtualmachinescalesets/" in wanted.resource_id.casefold() else "vm"
+
+
+def _machine(wanted: IdentityWanted) -> list[str]:
+    group = arm.group_of(wanted.resource_id)
+    return _options(
+        subscription=subscription_of(wanted.resource_id),
+        resource_group=name_of(group) if group else None,
+        name=name_of(wanted.resource_id),
+    )
+
+
+def _late_grant(wanted: LateGrant, variable: str) -> list[str]:
+    options = [
+        f'--assignee-object-id "${variable}"',
+        *_options(
+            assignee_principal_type=wanted.grant.principal_type,
+            role=wanted.grant.role_id,
+            scope=wanted.scope,
+        ),
+    ]
+    return [
+        "# A new identity is unknown for some minutes (PrincipalNotFound): run this again then.",
+        _command("role assignment create", options),
+    ]
 
 
 def _comment(text: str) -> str:

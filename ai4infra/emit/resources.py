@@ -10,7 +10,7 @@ from typing import Final
 from ai4infra import arm
 from ai4infra.arm import ArmWrite, id_key, name_of
 from ai4infra.model import Step
-from ai4infra.plan import Plan, RegistrationWanted
+from ai4infra.plan import IdentityWanted, Plan, RegistrationWanted
 
 NOUNS: Final[dict[str, str]] = {
     arm.GROUP: "group",
@@ -36,6 +36,11 @@ def changes(plan: Plan) -> list[tuple[Step, ArmWrite]]:
 def registrations(plan: Plan) -> list[RegistrationWanted]:
     """Return the provider registrations that the plan makes."""
     return [s.wanted for s in plan.changes if isinstance(s.wanted, RegistrationWanted)]
+
+
+def identities(plan: Plan) -> list[IdentityWanted]:
+    """Return the identities that the plan gives to machines."""
+    return [s.wanted for s in plan.changes if isinstance(s.wanted, IdentityWanted)]
 
 
 def symbols(ids: Iterable[tuple[str, str]], style: Callable[[str], str] = str) -> dict[str, str]:

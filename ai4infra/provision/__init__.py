@@ -1,8 +1,6 @@
 """Look, plan, apply: the only package that changes anything in Azure."""
 
 from ai4infra.provision.access import (
-    IdentityWanted,
-    LateGrant,
     RoleWait,
     find_principals,
     grants_to,
@@ -20,8 +18,6 @@ from ai4infra.provision.storage import look_storage, plan_storage, plan_storage_
 __all__ = [
     "EXECUTORS",
     "ApplyInterrupted",
-    "IdentityWanted",
-    "LateGrant",
     "RoleWait",
     "Run",
     "apply",

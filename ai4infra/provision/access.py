@@ -10,7 +10,7 @@ from msgspec import structs
 from ai4infra import arm, roles
 from ai4infra.arm import ArmWrite
 from ai4infra.classification import Level, recorded
-from ai4infra.cloud import blobs, identities, locks, rbac, storage
+from ai4infra.cloud import blobs, identities, locks, rbac, resources, storage
 from ai4infra.cloud.fanout import fan_out
 from ai4infra.cloud.identities import Principal
 from ai4infra.cloud.session import Session
@@ -22,8 +22,8 @@ from ai4infra.errors import (
     SignInError,
     UsageError,
 )
-from ai4infra.model import GrantWanted, Lock, Record, RoleAssignment, Step, StepResult
-from ai4infra.plan import Plan
+from ai4infra.model import GrantWanted, Record, RoleAssignment, Step, StepResult
+from ai4infra.plan import IdentityWanted, LateGrant, Plan
 from ai4infra.provision.run import Run, wanted_of
 from ai4infra.provision.writes import patiently, send
 from ai4infra.storage_names import Scope, Who, parse_scope, parse_who
@@ -35,32 +35,12 @@ from ai4infra.storage_plan import (
 )
 
 IDENTITY = "managed identity"
-STAGE_IDENTITY = 0
 PRINCIPAL_SECONDS = 300.0
 """How long a new identity is waited for: the directory took 165 seconds for one, seen in 2019."""
 ROLE_SECONDS = 1800.0
 """How long a role is waited for: https://learn.microsoft.com/azure/role-based-access-control/troubleshooting"""
 PROBE_SECONDS = (5.0, 30.0)
 """Between two probes: at first, and at last."""
-
-
-class IdentityWanted(Record, frozen=True):
-    """A machine that shall get an identity of its own."""
-
-    resource_id: str
-    api_version: str
-    stage: int = STAGE_IDENTITY
-
-
-class LateGrant(Record, frozen=True):
-    """A grant to an identity that does not exist while it is planned."""
-
-    grant: GrantWanted
-    """Its principal is unknown: an empty string."""
-    scope: str
-    resource_id: str
-    """The machine whose identity gets the role."""
-    stage: int = STAGE_GRANTS
 
 
 class RoleWait(Record, frozen=True):
@@ -145,7 +125,7 @@ def with_late_grants(
     enabling = [_identity_step(principal) for principal in machines.values()]
     steps = sorted([*enabling, *plan.steps, *late], key=lambda step: _stage(step))
     made = ", ".join(p.label for p in machines.values())
-    warning = f"{made}: a system-assigned identity is made; code from --emit leaves it out."
+    warning = f"{made}: a system-assigned identity is made."
     return structs.replace(plan, steps=tuple(steps), warnings=(*plan.warnings, warning))
 
 
@@ -173,7 +153,12 @@ def _late_step(grant: GrantWanted, principal: Principal, scope: str) -> Step:
         kind=ASSIGNMENT,
         name=grant.label,
         detail=f"{grant.role} on {arm.name_of(scope) or 'everything'}, once it has its identity",
-        wanted=LateGrant(grant=grant, scope=scope, resource_id=principal.resource_id or ""),
+        wanted=LateGrant(
+            grant=grant,
+            scope=scope,
+            resource_id=principal.resource_id or "",
+            stage=STAGE_GRANTS,
+        ),
     )
 
 
@@ -200,11 +185,14 @@ def plan_assign(
     ready = [p for p in principals if p.object_id]
     grants = grants_to(ready, definition, container=None, scope=scope.id)
     level, remarks = _level(session, scope)
+    _check_group(session, scope)
+    found_locks = _locks(session, scope)
     plan = rbac_steps(
         grants,
         _assignments_or_none(session, scope.id),
         level=level,
-        locks=_locks(session, scope),
+        locks=None if found_locks is None else found_locks.found,
+        locks_whole=found_locks is None or found_locks.whole,
     )
     waiting = [p for p in principals if not p.object_id]
     late = grants_to(waiting, definition, container=None, scope=scope.id)
@@ -242,10 +230,29 @@ def _level(session: Session, scope: Scope) -> tuple[Level | None, tuple[str, ...
         return None, ("The account could not be read: its classification is not looked at.",)
 
 
-def _locks(session: Session, scope: Scope) -> tuple[Lock, ...] | None:
+def _check_group(session: Session, scope: Scope) -> None:
+    """Raise NotFoundError for a scope whose group does not exist: a list of roles would not tell.
+
+    An account that was read has one; of a group that may not be read the service tells later.
+    """
+    if scope.subscription_id is None or scope.group is None or _account_of(scope) is not None:
+        return
+    try:
+        found = resources.group(session, scope.subscription_id, scope.group)
+    except ForbiddenError:
+        return
+    if found is None:
+        raise NotFoundError(
+            f"There is no resource group {scope.group} in the subscription"
+            f" {scope.subscription_id}.",
+            hint="Check the scope: az group list -o table shows the groups.",
+        )
+
+
+def _locks(session: Session, scope: Scope) -> locks.Locks | None:
     """Return the locks that count for a scope; None where they could not be read."""
     if scope.subscription_id is None or scope.group is None:
-        return ()
+        return locks.Locks(found=())
     try:
         return locks.locks(session, scope.subscription_id, scope.group, scope.id)
     except SignInError:
@@ -257,14 +264,23 @@ def _locks(session: Session, scope: Scope) -> tuple[Lock, ...] | None:
 def plan_unassign(
     session: Session, role: str, whos: Sequence[str], on: str, subscription_id: str
 ) -> Plan:
-    """Plan the removal of a role at exactly a scope; reads only."""
+    """Plan the removal of a role at exactly a scope; reads only.
+
+    Raises NotFoundError for a scope in a group or an account that does not exist.
+    """
     scope = parse_scope(on)
     found = find_principals(session, whos, subscription_id)
     definition = role_of(session, role, scope.id)
     principals = [p for each in found.values() for p in each]
     grants = grants_to(principals, definition, container=None, scope=scope.id)
+    _check_group(session, scope)
+    _level(session, scope)
+    found_locks = _locks(session, scope)
     return rbac_remove_steps(
-        grants, rbac.assignments(session, scope.id), locks=_locks(session, scope)
+        grants,
+        rbac.assignments(session, scope.id),
+        locks=None if found_locks is None else found_locks.found,
+        locks_whole=found_locks is None or found_locks.whole,
     )
 
 

@@ -17,6 +17,7 @@ from ai4infra.cloud.session import Session
 from ai4infra.errors import (
     Ai4infraError,
     ConflictError,
+    ForbiddenError,
     NotFoundError,
     NotRegisteredError,
     SignInError,
@@ -25,6 +26,7 @@ from ai4infra.model import (
     BlobServiceSettings,
     Finding,
     PrivateEndpoint,
+    ResourceGroup,
     Step,
     StepResult,
     StorageAccount,
@@ -177,7 +179,7 @@ def _look_into(session: Session, wanted: StorageWanted, view: storage.AccountVie
     where = (session, wanted.subscription_id, wanted.group)
     account_id = view.account.id
     jobs: Jobs = {
-        "group": partial(resources.group, *where),
+        "group": partial(_group_if_allowed, *where),
         "blob service": partial(storage.blob_service, session, account_id),
         "containers": partial(storage.containers, session, account_id),
         "lifecycle": partial(storage.lifecycle_rules, session, account_id),
@@ -189,7 +191,16 @@ def _look_into(session: Session, wanted: StorageWanted, view: storage.AccountVie
     return _look(_Answers(jobs), StorageLook(account=view.account))
 
 
+def _group_if_allowed(session: Session, subscription_id: str, name: str) -> ResourceGroup | None:
+    """Return the group of an account that is there; None where it may not be read."""
+    try:
+        return resources.group(session, subscription_id, name)
+    except ForbiddenError:
+        return None
+
+
 def _look(answers: _Answers, base: StorageLook) -> StorageLook:
+    found = answers.known("locks", locks.Locks(found=()))
     return structs.replace(
         base,
         name=answers.needed("name", None),
@@ -200,7 +211,8 @@ def _look(answers: _Answers, base: StorageLook) -> StorageLook:
         endpoints=answers.known("endpoints", ()),
         dns_zones=answers.known("zones", ()),
         assignments=answers.known("assignments", base.assignments),
-        locks=answers.known("locks", ()),
+        locks=None if found is None else found.found,
+        locks_whole=found is None or found.whole,
         unregistered=(
             *(answers.known("storage registered", ()) or ()),
             *(answers.known("network registered", ()) or ()),

@@ -15,7 +15,6 @@ from ai4infra.plan import Plan
 from ai4infra.storage_plan.steps import (
     ASSIGNMENT,
     ASSIGNMENTS_UNREAD,
-    LOCKS_UNREAD,
     STAGE_GRANTS,
     account_id,
     contradiction_step,
@@ -23,6 +22,7 @@ from ai4infra.storage_plan.steps import (
     locked_step,
     read_only_steps,
     refused_step,
+    unread_locks,
 )
 
 ASSIGNED: Final = "It is assigned already."
@@ -133,19 +133,21 @@ def rbac_steps(
     *,
     level: Level | None = None,
     locks: Sequence[Lock] | None = (),
+    locks_whole: bool = True,
 ) -> Plan:
     """Plan role assignments; every grant names its scope.
 
     ``assignments`` are those at and above the scopes, None when they could not be read: then all
-    are sent, and the service says which are there. So are ``locks``. ``level`` is the
-    classification of the account that the grants are on.
+    are sent, and the service says which are there. So are ``locks``; ``locks_whole`` is off where
+    those of the subscription are not among them. ``level`` is the classification of the account
+    that the grants are on.
     """
     if level is not None:
         refusals = [contradiction_step(level, r) for r in reader_contradictions(grants, level)]
         if refusals:
             return Plan(steps=tuple(refusals))
     steps = _grants(grants, assignments, "")
-    unread = _unread_warnings(steps, assignments, locks)
+    unread = _unread_warnings(steps, assignments, unread_locks(locks, whole=locks_whole))
     return Plan(
         steps=(*read_only_steps(steps, locks or ()), *steps),
         warnings=(*unread, *condition_warnings(steps)),
@@ -155,13 +157,13 @@ def rbac_steps(
 def _unread_warnings(
     steps: Iterable[Step],
     assignments: Sequence[RoleAssignment] | None,
-    locks: Sequence[Lock] | None,
+    unread: Sequence[str],
 ) -> list[str]:
     """Say what could not be read and bears on what is planned."""
     changes = any(step.action != "keep" for step in steps)
     return [
         *([ASSIGNMENTS_UNREAD] if assignments is None else []),
-        *([LOCKS_UNREAD] if locks is None and changes else []),
+        *(unread if changes else []),
     ]
 
 
@@ -175,6 +177,7 @@ def rbac_remove_steps(
     assignments: Sequence[RoleAssignment],
     *,
     locks: Sequence[Lock] | None = (),
+    locks_whole: bool = True,
 ) -> Plan:
     """Plan the removal of role assignments at exactly their scopes.
 
@@ -186,7 +189,9 @@ def rbac_remove_steps(
     blocking = [k for k in locks or () if any(is_at_or_above(k.scope, scope) for scope in scopes)]
     return Plan(
         steps=(*(locked_step(k, "lets nothing be removed") for k in blocking), *steps),
-        warnings=tuple(_unread_warnings(steps, assignments, locks)),
+        warnings=tuple(
+            _unread_warnings(steps, assignments, unread_locks(locks, whole=locks_whole))
+        ),
     )
 
 

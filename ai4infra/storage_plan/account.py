@@ -80,6 +80,8 @@ def group_step(wanted: StorageWanted, look: StorageLook) -> Step:
     resource_id = group_scope(wanted.subscription_id, wanted.group)
     body = {"location": region_key(wanted.location)}
     write = arm.put(arm.GROUP, resource_id, body, stage=STAGE_GROUP)
+    if look.group is None and look.account is not None:
+        return kept_step(write_step("keep", RESOURCE_GROUP, write, "there, but not readable"))
     if look.group is None:
         return write_step("create", RESOURCE_GROUP, write, f"in {region_key(wanted.location)}")
     return kept_step(write_step("keep", RESOURCE_GROUP, write, f"in {look.group.location}"))

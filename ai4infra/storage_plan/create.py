@@ -27,7 +27,6 @@ from ai4infra.storage_plan.steps import (
     ASSIGNMENT,
     ASSIGNMENTS_UNREAD,
     LOCK,
-    LOCKS_UNREAD,
     STAGE_LOCK,
     STORAGE_ACCOUNT,
     THERE,
@@ -35,6 +34,7 @@ from ai4infra.storage_plan.steps import (
     contradiction_step,
     kept_step,
     read_only_steps,
+    unread_locks,
     write_step,
 )
 from ai4infra.storage_target import (
@@ -214,8 +214,10 @@ def _early(target: Target, look: StorageLook) -> Iterator[str]:
 
 
 def _unread(target: Target, look: StorageLook, steps: Sequence[Step]) -> Iterator[str]:
-    if look.locks is None and any(step.action != "keep" for step in steps):
-        yield LOCKS_UNREAD
+    if any(step.action != "keep" for step in steps):
+        yield from unread_locks(look.locks, whole=look.locks_whole)
+    if look.account is not None and look.group is None:
+        yield f"The resource group {target.wanted.group} could not be read; it is left as it is."
     if target.wanted.grants and look.assignments is None:
         yield ASSIGNMENTS_UNREAD
     if target.wanted.endpoint_subnet and look.dns_zones is None:

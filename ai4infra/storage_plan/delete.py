@@ -11,11 +11,11 @@ from ai4infra.model import PrivateEndpoint, Step, StorageAccount, StorageLook
 from ai4infra.plan import Plan
 from ai4infra.storage_plan.steps import (
     ENDPOINT,
-    LOCKS_UNREAD,
     STAGE_ACCOUNT,
     STAGE_GROUP,
     STORAGE_ACCOUNT,
     locked_step,
+    unread_locks,
     write_step,
 )
 
@@ -60,8 +60,7 @@ def _has_our_name(endpoint: PrivateEndpoint, account: StorageAccount) -> bool:
 
 
 def _last_words(look: StorageLook, account: StorageAccount) -> Iterator[str]:
-    if look.locks is None:
-        yield LOCKS_UNREAD
+    yield from unread_locks(look.locks, whole=look.locks_whole)
     for endpoint in look.endpoints or ():
         if endpoint.target_id is None:
             yield (

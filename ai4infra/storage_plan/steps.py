@@ -26,6 +26,10 @@ LOCK: Final = "lock"
 CLASSIFICATION: Final = "classification"
 THERE: Final = "It is there."
 LOCKS_UNREAD: Final = "The locks that are there could not be read: one may refuse what is planned."
+SUBSCRIPTION_LOCKS_UNREAD: Final = (
+    "The locks of the subscription itself could not be read, only those in the group: one of them"
+    " may refuse what is planned."
+)
 ASSIGNMENTS_UNREAD: Final = "The role assignments that are there could not be read."
 # The account's own children change one after the other: it refuses a second operation while one
 # is under way. Containers and role assignments do not count as such.
@@ -77,6 +81,13 @@ def contradiction_step(level: Level, reason: str) -> Step:
         detail="the classification does not allow this",
         reason=reason,
     )
+
+
+def unread_locks(locks: Sequence[Lock] | None, *, whole: bool) -> list[str]:
+    """Say which locks could not be read."""
+    if locks is None:
+        return [LOCKS_UNREAD]
+    return [] if whole else [SUBSCRIPTION_LOCKS_UNREAD]
 
 
 def read_only_steps(steps: Sequence[Step], locks: Iterable[Lock]) -> list[Step]:

@@ -104,6 +104,7 @@ def test_the_package_runs_as_a_module() -> None:
         (["quota", "list", "eastus2,westus"], "no argument", "--region eastus2,westus?"),
         (["recon", "x"], "`ai4infra recon` takes no argument 'x'.", "`ai4infra recon --help`"),
         (["completion", "bash", "eastus2"], "no argument", "`ai4infra completion --help`"),
+        (["tools", "install", "azcop"], "ERROR: 'azcop' is not 'azcopy'.", "--help`"),
         (["sandbox", "recon", "-r", "a b"], "'recon' here", "`ai4infra --sandbox recon -r 'a b'`"),
         (["sandbox", "serv"], "no command called 'serv'", "Did you mean serve?"),
         (["sandbox", "serve", "--port", "65536"], "ports are 0 to 65535.", "--help`"),

@@ -117,6 +117,7 @@ def test_an_unregistered_subscription_is_told_both_ways_on(run: Any) -> None:
     assert shown.code == 1
     assert "--register" in shown.stderr
     assert "az provider register" in shown.stderr
+    assert "az reaches the sandbox through `ai4infra sandbox serve`" in shown.stderr
 
 
 def test_a_request_that_nobody_waits_for_says_how_to_go_on(run: Any) -> None:

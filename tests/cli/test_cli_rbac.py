@@ -55,6 +55,23 @@ def test_a_scope_may_be_spelled_any_way(made: Any, scope: str) -> None:
     assert (shown.code, states(shown)) == (0, ["kept"])
 
 
+@pytest.mark.parametrize("verb", [("assign", "--to"), ("remove", "--from")])
+@pytest.mark.parametrize(
+    "scope",
+    [
+        f"{SUBSCRIPTION}/resourceGroups/rg-none",
+        f"{SUBSCRIPTION}/resourceGroups/rg-none/providers/Microsoft.Storage/storageAccounts/stnone",
+        f"{GROUP}/providers/Microsoft.Storage/storageAccounts/stnone",
+    ],
+)
+def test_a_scope_that_does_not_exist_is_not_found(
+    made: Any, verb: tuple[str, str], scope: str
+) -> None:
+    command, to = verb
+    shown = made("rbac", command, READER, to, "me", "--on", scope, "--yes")
+    assert (shown.code, shown.stdout) == (3, "")
+
+
 def test_an_inherited_role_is_success_and_said(made: Any) -> None:
     made("rbac", "assign", READER, "--to", "me", "--on", GROUP)
     shown = made("rbac", "assign", READER, "--to", "me", "--on", ACCOUNT)

@@ -363,6 +363,16 @@ def test_a_region_that_fails_is_reported_and_the_rest_is_printed(real: Any, serv
     assert "ERROR: (AuthorizationFailed) westeurope: " in shown.stderr
 
 
+def test_a_need_that_fits_one_region_says_which_other_region_did_not_answer(
+    real: Any, served: Served
+) -> None:
+    served.sandbox.fail("forbidden", "westeurope.*/usages|skus.*westeurope", times=0)
+    words = ("-r", "eastus2", "-r", "westeurope", "--need", "1xND96asr_v4", "--only-show-errors")
+    shown = real("recon", *words, **served.env)
+    assert shown.code == 0
+    assert "ERROR: (AuthorizationFailed) westeurope: " in shown.stderr
+
+
 def test_quota_that_cannot_be_read_is_unknown_and_a_problem(real: Any, served: Served) -> None:
     served.sandbox.fail("forbidden", "/usages", times=0)
     shown = real("recon", "-r", "eastus2", "-o", "json", **served.env)

@@ -241,6 +241,19 @@ def test_a_machine_gets_an_identity_where_that_is_asked(run: Any, machine: Any) 
     assert (second.code, states(second)) == (0, {"kept"})
 
 
+def test_code_for_az_gives_a_machine_its_identity_and_other_code_says_how(
+    run: Any, machine: Any
+) -> None:
+    words = (*CREATE, "--reader", machine(), "--enable-identity", "--emit")
+    script = run(*words, "az")
+    assert "identity_1=$(az vm identity assign" in script.stdout
+    assert '--assignee-object-id "$identity_1"' in script.stdout
+    code = run(*words, "terraform")
+    assert "node-0" not in code.stdout
+    assert "az vm identity assign --subscription" in code.stderr
+    assert "--name node-0" in code.stderr
+
+
 # --- bad input
 
 

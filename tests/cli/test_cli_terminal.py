@@ -128,3 +128,17 @@ def test_a_plan_shows_every_step_and_its_cost_before_it_asks() -> None:
     assert "Nothing was sent." in after
     code, shown = on_terminal("storage", "list", NO_COLOR="1")
     assert (code, "No storage accounts." in shown) == (0, True)
+
+
+def test_sentences_on_stderr_are_wrapped_between_words_and_hints_with_commands_are_whole() -> None:
+    scope = "/subscriptions/a1410000-0000-4000-8000-000000000001/resourceGroups/rg-none"
+    words = ("rbac", "wait", "Reader", "--to", "me", "--on", scope)
+    code, shown = on_terminal(*words, width=60)
+    assert code == 3
+    said, hint = shown.split("hint: ")
+    assert max(map(len, said.splitlines())) <= 60
+    assert hint.count("\n") == 1
+    assert hint.endswith(f"{scope}\n")
+    tag = "a-word-that-is-longer-than-any-line-of-this-terminal-may-ever-be"
+    _, shown = on_terminal("storage", "create", "--tag", tag, width=40)
+    assert f"'{tag}'" in shown.splitlines()[1]

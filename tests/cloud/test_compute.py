@@ -232,6 +232,34 @@ def test_a_restriction_of_an_unknown_kind_is_a_warning() -> None:
     assert "a restriction" in listing.warnings[0]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "restricted",
+        ["nonsense", None],
+        [restricted("Planet")],
+        [restricted("Zone", restrictionInfo=None)],
+        [restricted("Location"), restricted("Zone", [])],
+    ],
+)
+def test_what_a_restriction_closes_is_not_known_where_it_cannot_be_read(odd: Any) -> None:
+    assert not one(restrictions=odd).restrictions_known
+    twice = ask(row(), row(restrictions=odd)).skus[0]
+    assert not twice.restrictions_known
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        None,
+        [restricted("Location"), restricted("Zone", ["1"])],
+        [restricted("Planet", restrictionInfo={"locations": ["westus"]})],
+    ],
+)
+def test_restrictions_that_are_read_or_of_another_region_are_known(read: Any) -> None:
+    assert one(restrictions=read).restrictions_known
+
+
 def test_duplicates_are_one_size_with_all_restrictions() -> None:
     first = row(locationInfo=[{"location": "eastus2", "zones": ["1"]}])
     second = row(A100.upper(), restrictions=[restricted("Location")])

@@ -145,18 +145,20 @@ def test_locks_at_and_above_count_and_those_beside_do_not() -> None:
     ]
     script = Script().on("locks", listed(*rows))
     found = locks.locks(script.session(), SUBSCRIPTION, "rg", ACCOUNT)
-    assert [(lock.name, lock.level) for lock in found] == [
+    assert [(lock.name, lock.level) for lock in found.found] == [
         ("all", "ReadOnly"),
         ("group", "CanNotDelete"),
         ("own", "CanNotDelete"),
     ]
+    assert found.whole
 
 
 def test_who_may_not_list_the_subscriptions_locks_sees_the_groups() -> None:
     script = Script().on("resourceGroups/rg/providers", listed(a_lock(GROUP, "group")))
     script.on("locks", failed(403, "AuthorizationFailed"))
     found = locks.locks(script.session(), SUBSCRIPTION, "rg", ACCOUNT)
-    assert [lock.name for lock in found] == ["group"]
+    assert [lock.name for lock in found.found] == ["group"]
+    assert not found.whole
 
 
 # --- me
