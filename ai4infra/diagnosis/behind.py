@@ -131,6 +131,7 @@ class Surroundings(Record, frozen=True, kw_only=True):
     """Configurations of the running BlobFuse2 mounts, by mount path."""
     size: str | None = None
     """VM size."""
+    region: str | None = None
     os_disk_sku: str | None = None
     data_disk_skus: dict[int, str]
 

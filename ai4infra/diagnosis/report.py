@@ -118,6 +118,8 @@ def _machine(report: Report) -> Iterator[tuple[str, str]]:
     count = host.gpus or len(report.diagnosis.gpus) or None
     named: tuple[tuple[str, str | None], ...] = (
         ("Size", host.size),
+        ("Region", host.region),
+        ("Price", report.diagnosis.verdict.price_basis),
         ("GPUs", " x ".join(str(part) for part in (count, host.gpu_model) if part) or None),
         ("CPUs", None if host.cpus is None else str(host.cpus)),
         ("Begin", host.started.replace("T", " ") if host.started else None),

@@ -52,6 +52,8 @@ class Gpus:
             self.count = int(pynvml.nvmlDeviceGetCount())
         except pynvml.NVMLError as error:
             self._driver_lost(error)
+        if self.count == 0:
+            notes.lost(DRIVER, "The NVIDIA driver shows no GPU here: GPUs are not sampled.")
         for index in range(self.count or 0):
             self._enter(index)
 

@@ -66,14 +66,19 @@ class Kernel:
 
     def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
         self._proc, self._sys = proc, sys
+        accounting = _text(f"{proc}/sys/kernel/task_delayacct").strip()
+        self.delays_counted = accounting != "0"
+        self.look()
+
+    def look(self) -> None:
+        """Look which disks and interfaces there are now; some come while the machine runs."""
+        sys = self._sys
         self.disks = frozenset(_names(sys / "block") - {*self._unwanted_disks()})
         masters = {name: self._master(name) for name in sorted(_names(sys / "class/net"))}
         hardware = {name for name in masters if (sys / "class/net" / name / "device").exists()}
         self.interfaces = counters.counted_interfaces(masters, hardware)
         self.parents = {name: master for name, master in masters.items() if master in masters}
         """Virtual functions, each with the interface that counts its traffic."""
-        accounting = _text(f"{proc}/sys/kernel/task_delayacct").strip()
-        self.delays_counted = accounting != "0"
 
     def read(self, at_s: float, processes: Iterable[int] = ()) -> Reading:
         """Read all counters now."""

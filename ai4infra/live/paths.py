@@ -55,6 +55,7 @@ def look(path: str | None = None, *, size: str | None = None) -> Surroundings:
         sizes_mib=sizes,
         configs=_configs(),
         size=size or vm.size,
+        region=vm.region,
         os_disk_sku=vm.os_disk_sku,
         data_disk_skus=vm.data_disk_skus,
     )
@@ -82,6 +83,7 @@ def host_facts(
     return Host(
         tool=tool,
         size=here.size,
+        region=here.region,
         cpus=os.cpu_count(),
         disks=tuple(_disks(here)),
         mounts=(behind.mount_facts(found, interface),) if found else (),
