@@ -151,6 +151,8 @@ class Surroundings(Record, frozen=True, kw_only=True):
 def behind(path: str, here: Surroundings) -> Behind:
     """Say what stands behind an absolute path whose links have been followed."""
     mount = mount_of(path, here.mounts)
+    # A name may be of bytes that are no text, which no document can hold.
+    path = path.encode("utf-8", "replace").decode("utf-8")
     if mount is None:
         found = Behind(path=path, mount_path="/", fstype="unknown", source="unknown", kind="other")
         return _checked(found, here)

@@ -134,7 +134,8 @@ def workloads() -> dict[str, limits.GpuNeed]:
 def need_of_gpus(text: str, workload: str) -> Need:
     """Return the need of ``8xH100``, or of a VM size, for a workload; UsageError when unknown."""
     known = workloads()
-    row = known.get(workload.strip().casefold())
+    workload = workload.strip().casefold()
+    row = known.get(workload)
     if row is None:
         raise unknown_name("workload", workload, known, listing=f"There are {', '.join(known)}.")
     count, model = _gpus(text)

@@ -243,6 +243,7 @@ def probe(
     here: Behind,
     bounds: Bounds,
     *,
+    path: str | None = None,
     need: Need | None = None,
     decode: str | None = None,
     on_step: Callable[[str], None] = lambda text: None,
@@ -250,16 +251,18 @@ def probe(
 ) -> Probe:
     """Measure what the files behind a path feed: cold, then cached, then decoded.
 
-    Raises NotFoundError without files, Ai4infraError when none can be read.
+    ``path`` is where they are, in case that ``here`` cannot spell it. Raises NotFoundError without
+    files, Ai4infraError when none can be read.
     """
+    path = path or here.path
     if decode:
         check_decode(decode)
     on_step("looking for files …")
-    chosen = choose(here.path, max_bytes=bounds.max_bytes, whole=bool(decode), clock=clock)
+    chosen = choose(path, max_bytes=bounds.max_bytes, whole=bool(decode), clock=clock)
     on_step("reading cold …")
     cold = _pass(chosen.pieces, "cold", bounds, clock)
     if cold.done is None:
-        raise _unreadable(here.path, cold.errors)
+        raise _unreadable(path, cold.errors)
     on_step("reading once more, cached …")
     cached = _pass(cold.pieces, "cached", bounds, clock)
     preparation = None
@@ -312,7 +315,7 @@ def _remarks(here: Behind, chosen: Chosen, cold: Read, cached: Read) -> Iterator
         yield from remarks(
             cold.done, cached.done, kind=here.kind, mode=here.mode, fstype=here.fstype
         )
-    if here.kind != "memory" and cold.resident > len(cold.pieces) * _SOME:
+    if here.kind != "memory" and not chosen.sparse and cold.resident > len(cold.pieces) * _SOME:
         yield (
             f"{cold.resident:,} of {len(cold.pieces):,} pieces stayed in memory: they are being"
             " written, or another process has them mapped. Read cold they would be slower."

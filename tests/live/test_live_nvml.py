@@ -99,6 +99,12 @@ def test_a_driver_that_fails_is_told_in_words(library: Path, code: int, words: s
     assert words in told["lost"]["driver"]
 
 
+def test_a_driver_without_gpus_is_told(library: Path) -> None:
+    told = ask(library, "")
+    assert told["count"] == 0
+    assert "shows no GPU" in told["lost"]["driver"]
+
+
 def test_no_driver_at_all_is_told_in_words(tmp_path: Path) -> None:
     told = ask(tmp_path, "1:1:1:1")
     assert "not installed" in told["lost"]["driver"]
