@@ -5,6 +5,7 @@ Source: https://learn.microsoft.com/azure/virtual-machines/instance-metadata-ser
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ _HOST = "169.254.169.254"
 _PATH = "/metadata/instance/compute?api-version=2021-02-01"
 _TIMEOUT_S = 1.0
 _MOST_BYTES = 2**20
+_LUN = re.compile(r"[0-9]{1,4}")
 
 
 class Instance(Record, frozen=True, kw_only=True):
@@ -85,7 +87,7 @@ def parse_instance(text: bytes) -> Instance:
     skus = {
         int(disk["lun"]): sku
         for disk in (disks if isinstance(disks, list) else [])
-        if isinstance(disk, dict) and str(disk.get("lun", "")).isdecimal() and (sku := _sku(disk))
+        if isinstance(disk, dict) and _LUN.fullmatch(str(disk.get("lun"))) and (sku := _sku(disk))
     }
     return Instance(
         size=_text(compute.get("vmSize")),

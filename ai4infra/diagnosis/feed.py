@@ -24,6 +24,9 @@ _BYTES_PS = re.compile(r"(.*B)ps", re.ASCII)
 _RATE_HINT = "Say 1.6GB/s or 800MiB/s in bytes, 80Gbps in bits."
 _GPUS = re.compile(r"(?:(\d{1,5})\s*x\s*)?(\S.*)", re.IGNORECASE)
 
+SHORT_SECONDS = 0.2
+"""A pass shorter than this is mostly the start of its readers."""
+
 Bound = Literal["fetch", "preparation"]
 
 
@@ -244,13 +247,17 @@ def _said(
 ) -> Iterator[str]:
     asked = f"{need.mbytes_s:,.0f} MB/s"
     if percent >= need.pass_percent:
-        yield f"The GPUs are fed: {rate:,.0f} MB/s of {asked} carry {_whole(percent)} %."
+        yield f"The GPUs are fed: {_rate(rate)} of {asked} carry {_whole(percent)} %."
         return
-    yield f"The GPUs starve: {rate:,.0f} MB/s of {asked} carry {_whole(percent)} %."
+    yield f"The GPUs starve: {_rate(rate)} of {asked} carry {_whole(percent)} %."
     if bound == "preparation":
         yield "Preparation is slower than fetching: more workers or a cheaper decode help."
     elif warm is not None and warm >= need.pass_percent:
         yield "Once in memory the same files feed them: a cache helps from the second epoch on."
+
+
+def _rate(mbytes_s: float) -> str:
+    return f"{mbytes_s:,.0f} MB/s" if mbytes_s >= 10 else f"{mbytes_s:.2g} MB/s"
 
 
 def _whole(percent: float) -> str:
@@ -274,6 +281,11 @@ def remarks(
         yield (
             "Cold reads were about as fast as cached ones: the disk's host or server may cache"
             " them, or the program that reads is the limit (more --workers tell)."
+        )
+    if cold.seconds < SHORT_SECONDS:
+        yield (
+            f"Reading took only {cold.seconds:.2g} s, which is little to go by: a folder with more"
+            " data tells more."
         )
     if cold.files and cold.bytes / cold.files < 2**20:
         yield (

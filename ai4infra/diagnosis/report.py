@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
+from html import escape as markup_escaped
 from typing import Literal, NamedTuple
 
 from ai4infra.diagnosis.answer import Diagnosis, Fix, GpuRow, GpuState, Phase
@@ -70,6 +70,11 @@ _CAUSES: dict[str, str] = {
     "other": "not data",
     "undetermined": "undetermined",
 }
+
+
+def escape(text: str) -> str:
+    """Return a text as it can stand in the page: no markup, and nothing that cannot be seen."""
+    return markup_escaped("".join(each if each.isprintable() else " " for each in text))
 
 
 def html(report: Report) -> str:

@@ -687,7 +687,8 @@ def _commanded(decode: str, path: str) -> Spent:
     begin = time.perf_counter()
     ran = run(_words(decode, path), timeout_seconds=DECODE_SECONDS)
     if ran.code:
-        raise Ai4infraError(f"--decode failed on {path}: {ran.said or f'exit code {ran.code}'}.")
+        said = ran.said.rstrip(".") or f"exit code {ran.code}"
+        raise Ai4infraError(f"--decode failed on {path}: {said}.")
     return Path(path).stat().st_size, time.perf_counter() - begin
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,3 +169,16 @@ def test_no_rate_is_no_need(text: str) -> None:
 
 def test_a_workload_is_known_in_any_case() -> None:
     assert f.need_of_gpus("8xH100", "ResNet50").basis.startswith("8 H100 on resnet50")
+
+
+def test_a_pass_of_an_instant_is_little_to_go_by() -> None:
+    short = msgspec.structs.replace(done(500), seconds=0.003)
+    assert any("little to go by" in said for said in f.remarks(short, None, kind="x", mode=None))
+    assert not any(
+        "little to go by" in said for said in f.remarks(done(500), None, kind="x", mode=None)
+    )
+
+
+def test_what_another_fuse_mount_caches_is_said_to_be_unknown() -> None:
+    [said, *_] = f.remarks(done(500), None, kind="other", mode=None, fstype="fuse.rclone")
+    assert "is not known" in said
