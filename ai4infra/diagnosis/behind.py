@@ -361,7 +361,8 @@ def _blobfuse2_notes(config: Document | None) -> Iterator[str]:
 
 def _gib(mount: Mount, here: Surroundings) -> float | None:
     mib = here.sizes_mib.get(mount.path)
-    return None if mib is None else mib / 1024
+    # Of /proc and its like the size is 0, and says nothing.
+    return mib / 1024 if mib else None
 
 
 # --- the three causes
@@ -383,8 +384,7 @@ def _slow_tier(found: Behind) -> Cause:
     if found.kind == "SMB share" and _FILES_HOST.search(found.source):
         return _slow_share(found)
     if found.kind == "NFS share" and _FILES_HOST.search(found.source):
-        why = "NFS shares of Azure Files are premium"
-        return Cause(cause=SLOW_TIER, found=False, why=_with_rate(why, found))
+        return Cause(cause=SLOW_TIER, found=False, why="NFS shares of Azure Files are on SSD")
     if found.kind in ("SMB share", "NFS share", "other"):
         return Cause(cause=SLOW_TIER, found=None, why=f"What {found.source} lies on is not known")
     return Cause(cause=SLOW_TIER, found=False, why=f"It is {_article(found.kind)}")

@@ -32,6 +32,8 @@ _PROC = Path("/proc")
 
 def resolve(path: str) -> str:
     """Return an existing path, absolute and with its links followed; NotFoundError without it."""
+    if not path.strip():
+        raise UsageError("The path is empty.", hint="Is a variable of the shell not set?")
     try:
         found = answered(lambda: str(Path(path).resolve(strict=True)), RESOLVE_SECONDS)
         if found is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ai4infra.diagnosis import behind as b
-from ai4infra.errors import Ai4infraError, NotFoundError
+from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
 from ai4infra.live import paths
 from ai4infra.live.probe import choose
 from ai4infra.mounts.live import parse_mounts
@@ -99,3 +99,9 @@ def test_a_folder_that_may_not_be_listed_is_not_called_empty(closed: Path) -> No
     with pytest.raises(Ai4infraError, match="Permission denied") as told:
         choose(str(closed), max_bytes=1000)
     assert not isinstance(told.value, NotFoundError)
+
+
+@pytest.mark.parametrize("path", ["", " "])
+def test_a_variable_that_is_not_set_is_not_the_current_folder(path: str) -> None:
+    with pytest.raises(UsageError):
+        paths.resolve(path)
