@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -116,7 +116,10 @@ def _judge(
         currency=given["currency"],
         remarks=tuple(source.remarks()),
     )
-    found = in_money(diagnose(collected, question), question, options, given)
+    found = diagnose(collected, question)
+    with suppress(KeyboardInterrupt):
+        # Ctrl-C here means that the price is not worth the wait; the verdict is.
+        found = in_money(found, question, options, given)
     out.result(diagnosis_page(found, size))
     for warning in found.warnings:
         out.warn(warning)

@@ -16,7 +16,7 @@ from ai4infra.diagnosis.samples import GpuSample, Host, Notes, Sample
 from ai4infra.errors import UsageError
 from ai4infra.live import machine
 from ai4infra.live.gpus import DRIVER, Gpus
-from ai4infra.live.machine import Kernel, Reading, Watched
+from ai4infra.live.machine import MAX_PROCESSES, Kernel, Reading, Watched
 
 RESCAN_SECONDS = 10.0
 """Looking through all processes costs more than all other samples together."""
@@ -190,7 +190,10 @@ class LiveSource:
 
     def _rescan(self) -> None:
         self._kernel.look()
-        self._watched = self._kernel.watched(self._gpus.processes())
+        found = self._kernel.watched(self._gpus.processes())
+        if len(found) > MAX_PROCESSES:
+            self._say(f"There are more processes than {MAX_PROCESSES}: the others are not sampled.")
+        self._watched = found[:MAX_PROCESSES]
 
     def _between(self, before: Reading, after: Reading) -> Iterator[Sample]:
         yield from self._gpus.sample(after.at_s)

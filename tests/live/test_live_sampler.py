@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ai4infra.diagnosis.samples import DiskSample, GpuSample
+from ai4infra.diagnosis.samples import DiskSample, GpuSample, ProcessSample
 from ai4infra.errors import UsageError
 from ai4infra.live.sampler import InterruptibleClock, LiveSource
 
@@ -103,6 +103,23 @@ def test_a_disk_that_is_plugged_in_is_sampled_after_a_while(tree: Tree) -> None:
             tree.disks(sda=1, sdb=1)
         seen += [(s.time_s, s.device) for s in moment if isinstance(s, DiskSample)]
     assert (12.0, "sdb") in seen
+
+
+def test_of_many_loaders_some_of_every_gpu_are_sampled_and_that_is_told(tree: Tree) -> None:
+    class Eight(OneGpu):
+        def processes(self) -> dict[int, str]:
+            return {100 * gpu: str(gpu) for gpu in range(1, 9)}
+
+    for gpu in range(1, 9):
+        tree.process(100 * gpu, "python3")
+        for loader in range(1, 17):
+            tree.process(100 * gpu + loader, "python3", parent=100 * gpu)
+    watching = source(tree, gpus=Eight())
+    moment = next(watching.moments())
+    loaders = [s for s in moment if isinstance(s, ProcessSample) and s.role == "loader"]
+    assert {s.gpu for s in loaders} == set("12345678")
+    assert len(loaders) == 64 - 8
+    assert any("not sampled" in said for said in watching.remarks())
 
 
 def test_ctrl_c_waits_for_the_end_of_what_is_written() -> None:
