@@ -85,7 +85,7 @@ def _source(given: dict[str, Any], clock: InterruptibleClock) -> LiveSource:
 
     path = paths.resolve(given["path"]) if given["path"] else None
     kernel = Kernel()
-    here = paths.look(path, size=given["size"])
+    here = paths.look(path, size=given["size"], region=given["region"])
     return LiveSource(
         duration_s=given["duration"],
         interval_s=given["interval"],

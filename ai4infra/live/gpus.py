@@ -78,8 +78,11 @@ class Gpus:
             # By its version: the plain name raises what is no NVMLError.
             return self._nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
         except self._nvml.NVMLError_FunctionNotFound:
-            # Drivers before 510 have the question's second version only.
-            return self._nvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
+            # Drivers before 510 have the question's second version only, and not all bindings do.
+            older = getattr(self._nvml, "nvmlDeviceGetComputeRunningProcesses_v2", None)
+            if older is None:
+                raise
+            return older(handle)
 
     def close(self) -> None:
         """Let go of NVML."""

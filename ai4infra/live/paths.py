@@ -55,10 +55,12 @@ def resolve(path: str) -> str:
         raise UsageError(f"{path!r} is no path.") from error
 
 
-def look(path: str | None = None, *, size: str | None = None) -> Surroundings:
+def look(
+    path: str | None = None, *, size: str | None = None, region: str | None = None
+) -> Surroundings:
     """Look at this machine; the size of a share is asked only for the one that holds ``path``.
 
-    ``size`` is the VM size where the machine does not know it.
+    ``size`` and ``region`` are the VM's where the machine does not know them.
     """
     devices, mounts, links, sizes = _machine()
     holding = mount_of(path, mounts) if path else None
@@ -73,7 +75,7 @@ def look(path: str | None = None, *, size: str | None = None) -> Surroundings:
         sizes_mib=sizes,
         configs=_configs(),
         size=size or vm.size,
-        region=vm.region,
+        region=region or vm.region,
         os_disk_sku=vm.os_disk_sku,
         data_disk_skus=vm.data_disk_skus,
     )

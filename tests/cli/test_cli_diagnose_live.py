@@ -269,6 +269,16 @@ def test_a_capture_knows_the_size_and_region_itself(run: Run, tmp_path: Path) ->
     assert "list price of" in page.read_text("utf-8")
 
 
+def test_a_capture_keeps_the_size_and_region_that_were_said(real: Run, tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    real(
+        *("diagnose", "watch", "--duration", "0.1", "--interval", "0.1", "--save", str(file)),
+        *(*SIZE, "--region", "eastus2"),
+    )
+    head = json.loads(file.read_text("utf-8").splitlines()[0])
+    assert (head["size"], head["region"]) == ("ND96isr_H100_v5", "eastus2")
+
+
 def test_a_list_price_comes_in_another_currency(run: Run, log: str) -> None:
     words = ("diagnose", "replay", "--gpu", log, *SIZE, "--region", "eastus2", "-o", "json")
     assert verdict(run(*words, "--currency", "eur"))["currency"] == "EUR"
