@@ -206,6 +206,19 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         self.session.close()
         self._closing.close()
 
+    # --- prices
+
+    def list_prices(
+        self, regions: Sequence[str], *, currency: str = "USD", refresh: bool = False
+    ) -> prices.PriceListing:
+        """Return the list prices of GPU sizes in some regions; nobody has to be signed in.
+
+        What the price list does not tell is unknown, with a warning. Raises UsageError for a
+        currency that it does not have.
+        """
+        cache = Cache(self._cache_folder, refresh=refresh) if self._cache_folder else None
+        return prices.prices(self.session, regions, currency, cache=cache)
+
     # --- subscriptions and regions
 
     def subscriptions(self) -> tuple[Subscription, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ai4infra.cli import complete
+from ai4infra.cli.diagnose_price import in_money, priced
 from ai4infra.cli.options import (
     SETTINGS,
     Command,
@@ -20,7 +20,6 @@ from ai4infra.cli.options import (
     Options,
     common,
     filled,
-    number,
 )
 from ai4infra.cli.output import Output
 from ai4infra.errors import EXIT_NO, UsageError
@@ -60,27 +59,6 @@ def _log(name: str, what: str) -> Callable[[F], F]:
         metavar="FILE",
         help=what,
     )
-
-
-def _price(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    amount = number(ctx, param, value)
-    if amount is not None and not (amount >= 0 and math.isfinite(amount)):
-        raise click.BadParameter(f"{value!r} is no price", ctx, param)
-    return amount
-
-
-def priced(function: F) -> F:
-    """Give a command ``--price`` and ``--currency``."""
-    price: Callable[[F], F] = click.option(
-        "--price",
-        metavar="AMOUNT",
-        callback=_price,
-        help="What the VM costs an hour, in --currency.",
-    )
-    currency: Callable[[F], F] = click.option(
-        "--currency", default="USD", metavar="CODE", help="Currency of --price."
-    )
-    return price(currency(function))
 
 
 def reported(function: F) -> F:
@@ -124,12 +102,12 @@ def replay(options: Options, **given: Any) -> None:
     _check(paths)
     size = known_size(given["size"])
     if given["report"]:
-        check_report(given["report"])
-    collector, question = _collect(paths, size, given["price"], given["currency"].upper())
-    found = judged(collector, question)
+        check_report(given["report"], *paths)
+    collector, question = _collect(paths, size, given["price"], given["currency"])
+    found = in_money(judged(collector, question), question, options, given)
+    out.result(diagnosis_page(found, size))
     if given["report"]:
         write_report(given["report"], found, collector, question.host)
-    out.result(diagnosis_page(found, size))
     for warning in found.warnings:
         out.warn(warning)
     if found.verdict.starving:

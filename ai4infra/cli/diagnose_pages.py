@@ -31,6 +31,8 @@ def _title(verdict: Verdict) -> Iterator[str]:
         if verdict.lost_per_hour is not None:
             cost = f": {verdict.lost_per_hour:,.2f} {verdict.currency} an hour"
         yield f"GPU time that is not used: {verdict.lost_share * 100:.0f} %{cost}."
+    if verdict.price_basis:
+        yield f"Price: {verdict.price_basis}."
 
 
 _WORDS = {

@@ -55,17 +55,18 @@ def path(options: Options, **given: Any) -> None:
     Standard HDD or a small Standard share; a remote mount without a cache; a cache on the OS disk.
     What this machine cannot know is unknown. Reads no data. Exit code 4 when a cause is found.
     """
+    from ai4infra.live.paths import resolve
+
     out = begun(options)
-    found = _captured(options, given) or _behind(given)
+    found = _captured(options, given) or _behind(resolve(given["where"]), given)
     out.result(_path_page(found))
     raise click.exceptions.Exit(EXIT_NO if any(c.found for c in found.causes) else EXIT_OK)
 
 
-def _behind(given: dict[str, Any]) -> Behind:
+def _behind(resolved: str, given: dict[str, Any]) -> Behind:
     from ai4infra.diagnosis.behind import behind
     from ai4infra.live import paths
 
-    resolved = paths.resolve(given["where"])
     return behind(resolved, paths.look(resolved, size=given["size"]))
 
 
@@ -183,12 +184,21 @@ def probe(options: Options, **given: Any) -> None:
     First cold, then once more from memory; with --decode, preparation is measured apart. Only
     pages of the files that are read are dropped from memory. Exit code 4 when the need is not met.
     """
+    from ai4infra.live.paths import resolve
     from ai4infra.live.probe import probe as run
 
     refuse_sandbox(options, "be read from")
     out = offline(options)
     need, bounds = _need(given), _bounds(given)
-    done = run(_behind(given), bounds, need=need, decode=given["decode"], on_step=out.progress)
+    path = resolve(given["where"])
+    done = run(
+        _behind(path, given),
+        bounds,
+        path=path,
+        need=need,
+        decode=given["decode"],
+        on_step=out.progress,
+    )
     if done.failed:
         out.warn(f"{done.failed:,} reads failed and were left out.")
     out.result(_probe_page(done))

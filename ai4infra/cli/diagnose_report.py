@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ai4infra import __version__
-from ai4infra.errors import Ai4infraError
+from ai4infra.errors import Ai4infraError, UsageError
 
 if TYPE_CHECKING:
     from ai4infra.diagnosis.answer import Diagnosis
@@ -17,13 +17,26 @@ if TYPE_CHECKING:
     from ai4infra.diagnosis.series import Collector
 
 
-def check_report(path: str) -> None:
-    """Raise Ai4infraError, before anything takes time, where no report could be written."""
-    folder = Path(path).absolute().parent
-    if Path(path).is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+def check_report(path: str, *kept: str) -> None:
+    """Raise an error, before anything takes time, where no report could be written.
+
+    ``kept`` are the files that a report must not replace. Raises UsageError for one of them and
+    for the standard output, Ai4infraError for a place that cannot be written.
+    """
+    if path == "-":
+        raise UsageError("--report takes a file.", hint="The verdict goes to the standard output.")
+    if any(_same(path, each) for each in kept):
+        raise UsageError(f"The report would replace {path}.", hint="--report takes another file.")
+    file, folder = Path(path), Path(path).absolute().parent
+    there = os.access(file, os.W_OK) if file.exists() else os.access(folder, os.W_OK | os.X_OK)
+    if file.is_dir() or not there:
         raise Ai4infraError(
             f"{path} cannot be written.", hint="--report takes a file in a folder that is there."
         )
+
+
+def _same(path: str, other: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def write_report(path: str, found: Diagnosis, collected: Collector, host: Host) -> None:

@@ -103,7 +103,9 @@ def _process(text: Text, sample: ProcessSample) -> None:
 
 
 def _line(text: Text, name: str, value: str, more: str) -> None:
-    text.append(name[: NAME - 1].ljust(NAME))
+    # A process names itself, and could move the cursor with it.
+    shown = "".join(each if each.isprintable() else "?" for each in name)
+    text.append(shown[: NAME - 1].ljust(NAME))
     _rest(text, value, more)
 
 

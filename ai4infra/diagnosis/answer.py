@@ -75,6 +75,8 @@ class Verdict(Record, frozen=True, kw_only=True):
     """Share of GPU time that is lost, of what was judged."""
     lost_per_hour: float | None
     currency: str | None
+    price_basis: str | None = None
+    """Which list price it is, where the price was looked up."""
 
 
 class Diagnosis(Record, frozen=True, kw_only=True):

@@ -35,6 +35,9 @@ Kind = Literal[
 MIBYTE = 2**20
 MBYTE = 10**6
 
+SSD_MIN_GIB = 32
+"""The smallest SSD share there is, of provisioned v2
+(https://learn.microsoft.com/azure/storage/files/understanding-billing, provisioned v2 model)."""
 STANDARD_HDD = ("Standard_LRS", "Standard_ZRS")
 _ROLES: dict[Role, Kind] = {
     "local nvme": "local NVMe",
@@ -72,6 +75,11 @@ _MODES = {
     "xload": "preload",
 }
 _LUN_LINK = re.compile(r"/azure/(?:data/by-lun/|scsi1/lun)(\d+)$")
+LOCAL_KINDS: tuple[Kind, ...] = ("local NVMe", "temp disk", "OS disk", "managed disk")
+_NETWORK_FSTYPES = (
+    *("fuse", "9p", "afs", "autofs", "beegfs", "ceph", "glusterfs", "gpfs", "virtiofs", "wekafs"),
+)
+"""Remote, or a program's own (``fuse.s3fs``, ``fuse.rclone``): what it caches is unknown."""
 _REMOTE: tuple[Kind, ...] = ("SMB share", "NFS share", "BlobFuse2")
 _FILES_HOST = re.compile(r"\.file\.(?:core\.|storage\.azure\.net)", re.IGNORECASE)
 
@@ -131,6 +139,7 @@ class Surroundings(Record, frozen=True, kw_only=True):
     """Configurations of the running BlobFuse2 mounts, by mount path."""
     size: str | None = None
     """VM size."""
+    region: str | None = None
     os_disk_sku: str | None = None
     data_disk_skus: dict[int, str]
 
@@ -142,8 +151,11 @@ class Surroundings(Record, frozen=True, kw_only=True):
 def behind(path: str, here: Surroundings) -> Behind:
     """Say what stands behind an absolute path whose links have been followed."""
     mount = mount_of(path, here.mounts)
+    # A name may be of bytes that are no text, which no document can hold.
+    path = path.encode("utf-8", "replace").decode("utf-8")
     if mount is None:
-        return Behind(path=path, mount_path="/", fstype="unknown", source="unknown", kind="other")
+        found = Behind(path=path, mount_path="/", fstype="unknown", source="unknown", kind="other")
+        return _checked(found, here)
     kind = kind_of(mount, here)
     if kind == "BlobFuse2":
         found = _blobfuse2(path, mount, here)
@@ -167,12 +179,17 @@ def kind_of(mount: Mount, here: Surroundings) -> Kind:
     return _ROLES.get(disk.role, "other") if disk else "other"
 
 
-def disk_of(mount: Mount, found: Layout) -> Disk | None:
-    """Return the whole disk that something is mounted from."""
+def disks_of(mount: Mount, found: Layout) -> tuple[Disk, ...]:
+    """Return the whole disks that something is mounted from: several under md and LVM."""
     by_device = [d for d in found.disks if mount.device in (d.path, *d.holds)]
     # The kernel may call the root's device /dev/root, which no disk is called.
     by_path = [d for d in found.disks if mount.path in d.mounts]
-    return next(iter(by_device or by_path), None)
+    return tuple(by_device or by_path)
+
+
+def disk_of(mount: Mount, found: Layout) -> Disk | None:
+    """Return the first whole disk that something is mounted from."""
+    return next(iter(disks_of(mount, found)), None)
 
 
 def sku_of(disk: Disk | None, here: Surroundings) -> str | None:
@@ -201,9 +218,10 @@ def _lun(disk: Disk, here: Surroundings) -> int | None:
 
 
 def _disk(path: str, mount: Mount, kind: Kind, here: Surroundings) -> Behind:
-    disk = disk_of(mount, here.layout())
-    sku = sku_of(disk, here) if kind in ("OS disk", "managed disk") else None
-    rate, why = _disk_ceiling(kind, sku, here)
+    disks = disks_of(mount, here.layout())
+    disk = disks[0] if disks else None
+    sku = _slowest_sku(disks, here) if kind in ("OS disk", "managed disk") else None
+    rate, why = _disk_ceiling(kind, sku, len(disks), here)
     return Behind(
         path=path,
         mount_path=mount.path,
@@ -220,6 +238,15 @@ def _disk(path: str, mount: Mount, kind: Kind, here: Surroundings) -> Behind:
     )
 
 
+def _slowest_sku(disks: Iterable[Disk], here: Surroundings) -> str | None:
+    """Return the SKU that decides: a Standard HDD among several, else all where they are known."""
+    skus = [sku_of(disk, here) for disk in disks]
+    slow = [sku for sku in skus if sku in STANDARD_HDD]
+    if slow or not skus or None in skus:
+        return slow[0] if slow else None
+    return ", ".join(sorted({str(sku) for sku in skus}))
+
+
 def _disk_notes(kind: Kind, here: Surroundings) -> Iterator[str]:
     """Say what is slow about a disk though it is none of the three causes."""
     if kind == "OS disk":
@@ -233,7 +260,7 @@ def _disk_notes(kind: Kind, here: Surroundings) -> Iterator[str]:
 
 
 def _disk_ceiling(
-    kind: Kind, sku: str | None, here: Surroundings
+    kind: Kind, sku: str | None, count: int, here: Surroundings
 ) -> tuple[float | None, str | None]:
     """Return what bounds a managed disk: its own limit, and the VM's for all of them."""
     if kind not in ("OS disk", "managed disk"):
@@ -244,7 +271,9 @@ def _disk_ceiling(
         bounds.append((vm, f"all managed disks of {here.size} together, uncached"))
     if sku in STANDARD_HDD:
         row = limits.disk("standard_hdd")
-        bounds.append((row.mbytes_s, f"{row.title}, the sizes up to {row.max_gib:,} GiB"))
+        several = f"{count} x " if count > 1 else ""
+        title = f"{several}{row.title}, the sizes up to {row.max_gib:,} GiB"
+        bounds.append((row.mbytes_s * max(1, count), title))
     return min(bounds) if bounds else (None, None)
 
 
@@ -269,13 +298,14 @@ def _share_ceiling(mount: Mount, kind: Kind, gib: float | None) -> tuple[float |
     standard, premium = limits.standard_share(), limits.premium_share()
     if not _FILES_HOST.search(mount.device) or gib is None:
         return None, None
-    if gib < premium.min_gib:
+    if gib < SSD_MIN_GIB and kind == "SMB share":
         return standard.mibytes_s * MIBYTE / MBYTE, f"{standard.title} of {gib:,.0f} GiB"
-    if kind == "NFS share" and gib <= premium.max_gib:
+    if kind == "NFS share" and premium.min_gib <= gib <= premium.max_gib:
         rate = premium.mibytes_s(int(gib)) * MIBYTE / MBYTE
         return (
             rate,
-            f"{premium.title} of {gib:,.0f} GiB: {premium.base_mibytes_s} MiB/s + 0.1 a GiB",
+            f"{premium.title} of {gib:,.0f} GiB: {premium.base_mibytes_s} MiB/s + 0.1 a GiB;"
+            " provisioned v2 has what was ordered",
         )
     return None, None
 
@@ -318,7 +348,10 @@ def _cache_on(cache: str | None, path: str | None, here: Surroundings) -> Kind |
 
 def _blobfuse2_notes(config: Document | None) -> Iterator[str]:
     if config is None:
-        yield "The configuration of the mount cannot be read: run this as the user that mounted it."
+        yield (
+            "The configuration of the mount cannot be read: run this where it was mounted (not in"
+            " a container), as the user that mounted it."
+        )
     elif config.cache == "block_cache":
         yield (
             "Block cache is for large files read in order: it serves tens of random reads a second"
@@ -328,7 +361,8 @@ def _blobfuse2_notes(config: Document | None) -> Iterator[str]:
 
 def _gib(mount: Mount, here: Surroundings) -> float | None:
     mib = here.sizes_mib.get(mount.path)
-    return None if mib is None else mib / 1024
+    # Of /proc and its like the size is 0, and says nothing.
+    return mib / 1024 if mib else None
 
 
 # --- the three causes
@@ -350,8 +384,7 @@ def _slow_tier(found: Behind) -> Cause:
     if found.kind == "SMB share" and _FILES_HOST.search(found.source):
         return _slow_share(found)
     if found.kind == "NFS share" and _FILES_HOST.search(found.source):
-        why = "NFS shares of Azure Files are premium"
-        return Cause(cause=SLOW_TIER, found=False, why=_with_rate(why, found))
+        return Cause(cause=SLOW_TIER, found=False, why="NFS shares of Azure Files are on SSD")
     if found.kind in ("SMB share", "NFS share", "other"):
         return Cause(cause=SLOW_TIER, found=None, why=f"What {found.source} lies on is not known")
     return Cause(cause=SLOW_TIER, found=False, why=f"It is {_article(found.kind)}")
@@ -371,10 +404,9 @@ def _slow_disk(found: Behind) -> Cause:
 
 
 def _slow_share(found: Behind) -> Cause:
-    standard, premium = limits.standard_share(), limits.premium_share()
-    gib = found.capacity_gib
-    if gib is not None and gib < premium.min_gib:
-        why = f"Under {premium.min_gib} GiB a share is a Standard one"
+    standard, gib = limits.standard_share(), found.capacity_gib
+    if gib is not None and gib < SSD_MIN_GIB:
+        why = f"Under {SSD_MIN_GIB} GiB a share is a Standard one"
         return Cause(cause=SLOW_TIER, found=True, why=_with_rate(why, found), fix=STAGE)
     return Cause(
         cause=SLOW_TIER,
@@ -398,9 +430,12 @@ def _with_rate(text: str, found: Behind) -> str:
 
 def _no_cache(found: Behind, here: Surroundings) -> Cause:
     if found.kind not in _REMOTE:
+        if _is_unknown(found):
+            why = f"What {found.fstype} caches is not known"
+            return Cause(cause=NO_CACHE, found=None, why=why)
         remote = found.kind == "Lustre"
         why = "Lustre is read in parallel and needs none" if remote else "It is no remote mount"
-        return Cause(cause=NO_CACHE, found=None if found.kind == "other" else False, why=why)
+        return Cause(cause=NO_CACHE, found=False, why=why)
     if found.mode is None:
         why = "The configuration of the mount cannot be read"
         return Cause(cause=NO_CACHE, found=None, why=why, fix="ai4infra mount check --mounted")
@@ -423,7 +458,17 @@ def _short_cache(found: Behind, config: Document | None) -> Cause:
     return Cause(cause=NO_CACHE, found=False, why=f"It has one: {found.mode}")
 
 
+def _is_unknown(found: Behind) -> bool:
+    """Tell whether something is mounted of which only its name is known."""
+    return found.kind == "other" and found.fstype.startswith(
+        (*_NETWORK_FSTYPES, "overlay", "unknown")
+    )
+
+
 def _cache_on_os_disk(found: Behind, here: Surroundings) -> Cause:
+    if _is_unknown(found):
+        why = f"Where {found.fstype} caches is not known"
+        return Cause(cause=CACHE_ON_OS_DISK, found=None, why=why)
     if found.kind != "BlobFuse2" or found.mode == "no cache":
         return Cause(cause=CACHE_ON_OS_DISK, found=False, why="There is no cache on a disk")
     if found.mode is None or (found.cache_path and found.cache_on in (None, "other")):
@@ -457,6 +502,8 @@ def _article(kind: Kind) -> str:
 def mount_facts(found: Behind, interface: str | None = None) -> MountFacts:
     """Return a path as the samples' facts have it; ``interface`` carries a remote mount."""
     kind: MountKind = _MOUNT_KINDS.get(found.kind, "local")
+    if found.kind == "other" and not found.fstype.startswith(_NETWORK_FSTYPES):
+        kind = "local"
     return MountFacts(
         path=found.path,
         mount_kind=kind,

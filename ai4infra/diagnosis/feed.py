@@ -18,8 +18,14 @@ from ai4infra.model import Record
 MBYTE = 10**6
 PASS_PERCENT = 90.0
 """MLPerf Storage asks this of most workloads; used where a need is only said as a rate."""
-_GBPS = re.compile(r"(\d+(?:\.\d+)?)\s*([GM])(?:bps|bit/s)", re.IGNORECASE)
+_BITS = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGTkmgt])(?:bps|bits?/s)|([KMGT])b/s)", re.ASCII)
+"""``Gb/s`` is bits and ``GB/s`` bytes; a small ``gb/s`` is bytes, as sizes are."""
+_BYTES_PS = re.compile(r"(.*B)ps", re.ASCII)
+_RATE_HINT = "Say 1.6GB/s or 800MiB/s in bytes, 80Gbps in bits."
 _GPUS = re.compile(r"(?:(\d{1,5})\s*x\s*)?(\S.*)", re.IGNORECASE)
+
+SHORT_SECONDS = 0.2
+"""A pass shorter than this is mostly the start of its readers."""
 
 Bound = Literal["fetch", "preparation"]
 
@@ -104,19 +110,17 @@ class Probe(Record, frozen=True, kw_only=True):
 
 def parse_rate(text: str) -> float:
     """Parse a rate into bytes a second: ``1.6GB/s``, ``800 MiB/s``, ``80Gbps``; else UsageError."""
-    bits = _GBPS.fullmatch(text.strip())
-    if bits:
-        power = {"G": 10**9, "M": 10**6}[bits[2].upper()]
-        return float(Fraction(bits[1]) * power / 8)
-    amount, slash, unit = text.strip().rpartition("/")
-    if not slash or unit.strip() != "s":
-        raise UsageError(f"{text!r} is not a rate.", hint="Say 1.6GB/s, 800MiB/s or 80Gbps.")
+    bits = _BITS.fullmatch(text.strip())
+    if bits and Fraction(bits[1]):
+        power = "KMGT".index((bits[2] or bits[3]).upper()) + 1
+        return float(Fraction(bits[1]) * 1000**power / 8)
+    amount, slash, unit = _BYTES_PS.sub(r"\1/s", text.strip()).rpartition("/")
+    if bits or not slash or unit.strip() != "s":
+        raise UsageError(f"{text!r} is not a rate.", hint=_RATE_HINT)
     try:
         return float(sizing.parse_bytes(amount))
     except UsageError as error:
-        raise UsageError(
-            f"{text!r} is not a rate.", hint="Say 1.6GB/s, 800MiB/s or 80Gbps."
-        ) from error
+        raise UsageError(f"{text!r} is not a rate.", hint=_RATE_HINT) from error
 
 
 def need_of_rate(text: str) -> Need:
@@ -133,6 +137,7 @@ def workloads() -> dict[str, limits.GpuNeed]:
 def need_of_gpus(text: str, workload: str) -> Need:
     """Return the need of ``8xH100``, or of a VM size, for a workload; UsageError when unknown."""
     known = workloads()
+    workload = workload.strip().casefold()
     row = known.get(workload)
     if row is None:
         raise unknown_name("workload", workload, known, listing=f"There are {', '.join(known)}.")
@@ -242,32 +247,45 @@ def _said(
 ) -> Iterator[str]:
     asked = f"{need.mbytes_s:,.0f} MB/s"
     if percent >= need.pass_percent:
-        yield f"The GPUs are fed: {rate:,.0f} MB/s of {asked} carry {_whole(percent)} %."
+        yield f"The GPUs are fed: {_rate(rate)} of {asked} carry {_whole(percent)} %."
         return
-    yield f"The GPUs starve: {rate:,.0f} MB/s of {asked} carry {_whole(percent)} %."
+    yield f"The GPUs starve: {_rate(rate)} of {asked} carry {_whole(percent)} %."
     if bound == "preparation":
         yield "Preparation is slower than fetching: more workers or a cheaper decode help."
     elif warm is not None and warm >= need.pass_percent:
         yield "Once in memory the same files feed them: a cache helps from the second epoch on."
 
 
+def _rate(mbytes_s: float) -> str:
+    return f"{mbytes_s:,.0f} MB/s" if mbytes_s >= 10 else f"{mbytes_s:.2g} MB/s"
+
+
 def _whole(percent: float) -> str:
     return f"{percent:.0f}" if percent >= 1 else f"{percent:.1g}"
 
 
-def remarks(cold: Pass, cached: Pass | None, *, kind: str, mode: str | None) -> Iterator[str]:
+def remarks(
+    cold: Pass, cached: Pass | None, *, kind: str, mode: str | None, fstype: str = ""
+) -> Iterator[str]:
     """Yield what a reader of the figures has to know."""
     if kind == "BlobFuse2" and mode != "no cache":
         yield (
             "Cold means out of memory: BlobFuse2's own cache keeps what it has, so a first read of"
             " files that it does not have is slower."
         )
+    elif kind != "BlobFuse2" and fstype.startswith("fuse"):
+        yield "Cold means out of memory: what the mount itself caches is not known, and stays."
     elif kind == "memory":
         yield "The files are in memory: there is no cold read."
     elif cached and cold.mbytes_s > cached.mbytes_s * 0.7 and cold.seconds > 0.5:
         yield (
             "Cold reads were about as fast as cached ones: the disk's host or server may cache"
             " them, or the program that reads is the limit (more --workers tell)."
+        )
+    if cold.seconds < SHORT_SECONDS:
+        yield (
+            f"Reading took only {cold.seconds:.2g} s, which is little to go by: a folder with more"
+            " data tells more."
         )
     if cold.files and cold.bytes / cold.files < 2**20:
         yield (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
+from html import escape as markup_escaped
 from typing import Literal, NamedTuple
 
 from ai4infra.diagnosis.answer import Diagnosis, Fix, GpuRow, GpuState, Phase
@@ -72,6 +72,11 @@ _CAUSES: dict[str, str] = {
 }
 
 
+def escape(text: str) -> str:
+    """Return a text as it can stand in the page: no markup, and nothing that cannot be seen."""
+    return markup_escaped("".join(each if each.isprintable() else " " for each in text))
+
+
 def html(report: Report) -> str:
     """Return the whole file."""
     return "".join(
@@ -118,6 +123,8 @@ def _machine(report: Report) -> Iterator[tuple[str, str]]:
     count = host.gpus or len(report.diagnosis.gpus) or None
     named: tuple[tuple[str, str | None], ...] = (
         ("Size", host.size),
+        ("Region", host.region),
+        ("Price", report.diagnosis.verdict.price_basis),
         ("GPUs", " x ".join(str(part) for part in (count, host.gpu_model) if part) or None),
         ("CPUs", None if host.cpus is None else str(host.cpus)),
         ("Begin", host.started.replace("T", " ") if host.started else None),

@@ -147,6 +147,7 @@ class Host(Record, frozen=True, kw_only=True, tag_field="kind", tag="capture"):
     interval_s: float | None = None
     size: str | None = None
     """VM size, where the machine knows it."""
+    region: str | None = None
     cpus: int | None = None
     gpus: int | None = None
     gpu_model: str | None = None

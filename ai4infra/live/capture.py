@@ -1,44 +1,54 @@
-"""Writes a capture while it is taken; what is written can be read even when the end is missing."""
+"""Writes a capture while it is taken, moment by moment; it can be read without its end."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from ai4infra.diagnosis.samples import Host, Sample, encode
 from ai4infra.errors import Ai4infraError, UsageError
 
-FLUSH_MOMENTS = 30
-"""A machine that goes down takes at most so many moments with it."""
 _LEVEL = 3
 
 
 class Capture:
-    """A capture that is open for writing."""
+    """A capture that is open for writing.
+
+    A disk that gets full ends the capture and not the watching: ``failed`` says why, and nothing
+    more is written.
+    """
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         self._stream, self._path = stream, path
-        self._moments = 0
+        self.failed: Ai4infraError | None = None
 
     def begin(self, host: Host) -> None:
-        """Write the first line."""
+        """Write the first line; raises Ai4infraError when not even that can be written."""
         self._write(encode(host))
+        if self.failed:
+            raise self.failed
 
     def add(self, moment: Iterable[Sample]) -> None:
-        """Write the samples of one moment."""
+        """Write the samples of one moment, so that they outlive this process."""
         self._write(b"".join(encode(sample) for sample in moment))
-        self._moments += 1
-        if self._moments % FLUSH_MOMENTS == 0:
-            self._stream.flush()
+
+    def end(self) -> None:
+        """Write the end; a capture without it is readable too."""
+        self._try(self._stream.close)
 
     def _write(self, lines: bytes) -> None:
+        if not self.failed:
+            self._try(lambda: self._stream.write(lines))
+            self._try(self._stream.flush)
+
+    def _try(self, act: Callable[[], object]) -> None:
         try:
-            self._stream.write(lines)
+            act()
         except OSError as error:
-            raise _failed(self._path, error) from error
+            self.failed = self.failed or _failed(self._path, error)
 
 
 @contextmanager
@@ -47,6 +57,8 @@ def saving(path: Path) -> Iterator[Capture]:
 
     Raises UsageError for a file that is there already, Ai4infraError when it cannot be written.
     """
+    if str(path) == "-":
+        raise UsageError("--save takes a file.", hint="The verdict goes to the standard output.")
     try:
         file = path.open("xb")
     except FileExistsError as error:
@@ -55,12 +67,19 @@ def saving(path: Path) -> Iterator[Capture]:
         ) from error
     except OSError as error:
         raise _failed(path, error) from error
-    with file:
-        if path.suffix != ".gz":
-            yield Capture(file, path)
-            return
-        with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0) as packed:
-            yield Capture(cast("BinaryIO", packed), path)
+    if path.suffix == ".gz":
+        packed = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0)
+        inner: BinaryIO = cast("BinaryIO", packed)
+    else:
+        inner = file
+    capture = Capture(inner, path)
+    try:
+        yield capture
+    finally:
+        capture.end()
+        with suppress(OSError):
+            # What a full disk did not take is told already.
+            file.close()
 
 
 def _failed(path: Path, error: OSError) -> Ai4infraError:

@@ -52,6 +52,8 @@ class Gpus:
             self.count = int(pynvml.nvmlDeviceGetCount())
         except pynvml.NVMLError as error:
             self._driver_lost(error)
+        if self.count == 0:
+            notes.lost(DRIVER, "The NVIDIA driver shows no GPU here: GPUs are not sampled.")
         for index in range(self.count or 0):
             self._enter(index)
 
@@ -66,10 +68,21 @@ class Gpus:
         """Return the processes that compute on a GPU, with its index; of several the first."""
         found: dict[int, str] = {}
         for index in list(self._handles):
-            running = self._ask(index, self._nvml.nvmlDeviceGetComputeRunningProcesses)
+            running = self._ask(index, self._running)
             for process in running or ():
                 found.setdefault(int(process.pid), str(index))
         return found
+
+    def _running(self, handle: Any) -> Any:
+        try:
+            # By its version: the plain name raises what is no NVMLError.
+            return self._nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
+        except self._nvml.NVMLError_FunctionNotFound:
+            # Drivers before 510 have the question's second version only, and not all bindings do.
+            older = getattr(self._nvml, "nvmlDeviceGetComputeRunningProcesses_v2", None)
+            if older is None:
+                raise
+            return older(handle)
 
     def close(self) -> None:
         """Let go of NVML."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -66,14 +67,19 @@ class Kernel:
 
     def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
         self._proc, self._sys = proc, sys
+        accounting = _text(f"{proc}/sys/kernel/task_delayacct").strip()
+        self.delays_counted = accounting != "0"
+        self.look()
+
+    def look(self) -> None:
+        """Look which disks and interfaces there are now; some come while the machine runs."""
+        sys = self._sys
         self.disks = frozenset(_names(sys / "block") - {*self._unwanted_disks()})
         masters = {name: self._master(name) for name in sorted(_names(sys / "class/net"))}
         hardware = {name for name in masters if (sys / "class/net" / name / "device").exists()}
         self.interfaces = counters.counted_interfaces(masters, hardware)
         self.parents = {name: master for name, master in masters.items() if master in masters}
         """Virtual functions, each with the interface that counts its traffic."""
-        accounting = _text(f"{proc}/sys/kernel/task_delayacct").strip()
-        self.delays_counted = accounting != "0"
 
     def read(self, at_s: float, processes: Iterable[int] = ()) -> Reading:
         """Read all counters now."""
@@ -89,7 +95,8 @@ class Kernel:
     def watched(self, trainers: dict[int, str]) -> tuple[Watched, ...]:
         """Return the processes to sample, given those that compute on a GPU.
 
-        Everything that a trainer started is a loader of its GPU.
+        Everything that a trainer started is a loader of its GPU. The first ``MAX_PROCESSES`` are of
+        every GPU's.
         """
         stats = {pid: stat for pid in self._pids() if (stat := self._stat(pid))}
         chosen = [Watched(pid, "trainer", gpu) for pid, gpu in trainers.items() if pid in stats]
@@ -98,8 +105,7 @@ class Kernel:
             for pid, stat in stats.items()
             if stat.name in MOUNT_NAMES and pid not in trainers
         ]
-        chosen += _loaders(stats, trainers)
-        return tuple(chosen[:MAX_PROCESSES])
+        return (*chosen, *_by_turns(_loaders(stats, trainers)))
 
     def waits_for(self, pid: int) -> str | None:
         """Return the kind of remote mount that a blocked process waits for, None for others."""
@@ -142,6 +148,15 @@ def _loaders(stats: dict[int, ProcessStat], trainers: dict[int, str]) -> Iterato
         gpu = _gpu_of(pid, stats, trainers)
         if gpu is not None or stat.name in LOADER_NAMES:
             yield Watched(pid, "loader", gpu)
+
+
+def _by_turns(loaders: Iterable[Watched]) -> Iterator[Watched]:
+    """Yield a loader of each GPU, then a second one of each, and so on."""
+    of_gpu: dict[str | None, list[Watched]] = {}
+    for each in loaders:
+        of_gpu.setdefault(each.gpu, []).append(each)
+    for turn in zip_longest(*of_gpu.values()):
+        yield from (each for each in turn if each is not None)
 
 
 def _gpu_of(pid: int, stats: dict[int, ProcessStat], trainers: dict[int, str]) -> str | None:

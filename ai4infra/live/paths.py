@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from ai4infra import gpus
 from ai4infra.cloud.instance import Instance, this_vm
@@ -18,7 +20,10 @@ from ai4infra.mounts.lint import Document, parse, with_settings
 from ai4infra.mounts.live import Mount, Running, mount_of, parse_mounts
 from ai4infra.tools import blobfuse2, lsblk
 
+T = TypeVar("T")
+
 STAT_SECONDS = 2.0
+RESOLVE_SECONDS = 10.0
 """A share whose server is gone answers statfs never: then its size is unknown."""
 _MIBYTE = 2**20
 _BYTES_S_PER_GBPS = 125_000_000
@@ -27,8 +32,21 @@ _PROC = Path("/proc")
 
 def resolve(path: str) -> str:
     """Return an existing path, absolute and with its links followed; NotFoundError without it."""
+    if not path.strip():
+        raise UsageError("The path is empty.", hint="Is a variable of the shell not set?")
     try:
-        return str(Path(path).resolve(strict=True))
+        found = answered(lambda: str(Path(path).resolve(strict=True)), RESOLVE_SECONDS)
+        if found is None:
+            raise Ai4infraError(
+                f"{path} does not answer: the server or program behind its mount may be gone.",
+                hint="`findmnt` lists what is mounted.",
+            )
+        return found
+    except PermissionError as error:
+        raise Ai4infraError(
+            f"{path} cannot be looked at: {error.strerror}.",
+            hint="Run it as a user that may enter the folder.",
+        ) from error
     except OSError as error:
         raise NotFoundError(
             f"{path} is not there: {error.strerror}.", hint="`findmnt` lists what is mounted."
@@ -37,10 +55,12 @@ def resolve(path: str) -> str:
         raise UsageError(f"{path!r} is no path.") from error
 
 
-def look(path: str | None = None, *, size: str | None = None) -> Surroundings:
+def look(
+    path: str | None = None, *, size: str | None = None, region: str | None = None
+) -> Surroundings:
     """Look at this machine; the size of a share is asked only for the one that holds ``path``.
 
-    ``size`` is the VM size where the machine does not know it.
+    ``size`` and ``region`` are the VM's where the machine does not know them.
     """
     devices, mounts, links, sizes = _machine()
     holding = mount_of(path, mounts) if path else None
@@ -55,6 +75,7 @@ def look(path: str | None = None, *, size: str | None = None) -> Surroundings:
         sizes_mib=sizes,
         configs=_configs(),
         size=size or vm.size,
+        region=region or vm.region,
         os_disk_sku=vm.os_disk_sku,
         data_disk_skus=vm.data_disk_skus,
     )
@@ -82,6 +103,7 @@ def host_facts(
     return Host(
         tool=tool,
         size=here.size,
+        region=here.region,
         cpus=os.cpu_count(),
         disks=tuple(_disks(here)),
         mounts=(behind.mount_facts(found, interface),) if found else (),
@@ -111,18 +133,34 @@ def _mounts() -> tuple[Mount, ...]:
 
 def size_mib(path: str) -> int | None:
     """Return the size that a file system gives, in MiB; None when it does not answer in time."""
-    answers: list[os.statvfs_result] = []
+    try:
+        told = answered(lambda: os.statvfs(path), STAT_SECONDS)
+    except OSError:
+        return None
+    return told.f_blocks * told.f_frsize // _MIBYTE if told else None
 
-    def ask() -> None:
+
+def answered(ask: Callable[[], T], seconds: float) -> T | None:
+    """Return what a question has for an answer, None when it has none in time.
+
+    Raises what the question raises. One that hangs is left behind in a thread of its own.
+    """
+    answers: list[T | Exception] = []
+
+    def run() -> None:
         try:
-            answers.append(os.statvfs(path))
-        except OSError:
-            return
+            answers.append(ask())
+        except Exception as error:
+            answers.append(error)
 
-    thread = threading.Thread(target=ask, daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(STAT_SECONDS)
-    return answers[0].f_blocks * answers[0].f_frsize // _MIBYTE if answers else None
+    thread.join(seconds)
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    return None
 
 
 def _configs() -> dict[str, Document]:

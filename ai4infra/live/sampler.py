@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -14,7 +16,7 @@ from ai4infra.diagnosis.samples import GpuSample, Host, Notes, Sample
 from ai4infra.errors import UsageError
 from ai4infra.live import machine
 from ai4infra.live.gpus import DRIVER, Gpus
-from ai4infra.live.machine import Kernel, Reading, Watched
+from ai4infra.live.machine import MAX_PROCESSES, Kernel, Reading, Watched
 
 RESCAN_SECONDS = 10.0
 """Looking through all processes costs more than all other samples together."""
@@ -42,6 +44,48 @@ class SystemClock:
     def wait_until(self, moment: float) -> None:
         """Sleep until a moment."""
         time.sleep(max(0.0, moment - time.monotonic()))
+
+
+class InterruptibleClock(SystemClock):
+    """A clock whose waits end with KeyboardInterrupt on Ctrl-C, as long as it is entered.
+
+    Between waits Ctrl-C is remembered until the next one, so that no moment is cut in half; a
+    second one ends whatever runs.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = self._asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> InterruptibleClock:
+        main = threading.current_thread() is threading.main_thread()
+        # A shell's background job ignores Ctrl-C, and shall go on to do so.
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before = signal.signal(signal.SIGINT, self._interrupted)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def wait_until(self, moment: float) -> None:
+        """Sleep until a moment; raises KeyboardInterrupt when Ctrl-C was pressed."""
+        self._waiting = True
+        try:
+            self._end_if_asked()
+            super().wait_until(moment)
+        finally:
+            self._waiting = False
+        self._end_if_asked()
+
+    def _interrupted(self, number: int, frame: object) -> None:
+        asked, self._asked = self._asked, True
+        if asked or self._waiting:
+            raise KeyboardInterrupt
+
+    def _end_if_asked(self) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
 
 
 class GpuSource(Protocol):
@@ -145,7 +189,11 @@ class LiveSource:
         return self._kernel.read(at_s, (each.pid for each in self._watched))
 
     def _rescan(self) -> None:
-        self._watched = self._kernel.watched(self._gpus.processes())
+        self._kernel.look()
+        found = self._kernel.watched(self._gpus.processes())
+        if len(found) > MAX_PROCESSES:
+            self._say(f"There are more processes than {MAX_PROCESSES}: the others are not sampled.")
+        self._watched = found[:MAX_PROCESSES]
 
     def _between(self, before: Reading, after: Reading) -> Iterator[Sample]:
         yield from self._gpus.sample(after.at_s)
@@ -166,7 +214,7 @@ class LiveSource:
             said = "The GPUs here are AMD's, which NVML does not know: GPUs are not sampled."
             self._notes.lost_gpus.pop(DRIVER, None)
             self._notes.lost(DRIVER, said)
-        elif "NVIDIA" in makers:
+        elif "NVIDIA" in makers and self._gpus.count is None:
             self._say("An NVIDIA GPU is on the PCI bus, but its driver does not answer.")
 
 

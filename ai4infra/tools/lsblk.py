@@ -23,7 +23,10 @@ STEP_SECONDS = 600.0
 _MIBYTE = 2**20
 _LINK_FOLDERS = (Path("/dev/disk/azure"), Path("/dev/disk/cloud"))
 _PROCESSOR = re.compile(r"^processor\s*:", re.MULTILINE)
-_UNSIZED = ("autofs", "nfs", "nfs4", "cifs", "proc", "sysfs", "cgroup", "cgroup2", "debugfs")
+_UNSIZED = (
+    *("autofs", "nfs", "nfs4", "cifs", "smb3", "lustre", "9p", "ceph", "beegfs", "gpfs", "wekafs"),
+    *("proc", "sysfs", "cgroup", "cgroup2", "debugfs"),
+)
 
 
 class Machine(Record, frozen=True):

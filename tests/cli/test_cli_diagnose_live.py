@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
@@ -14,12 +22,16 @@ from ai4infra.diagnosis.samples import (
     CpuSample,
     DiskSample,
     GpuSample,
+    Host,
     NetSample,
     ProcessSample,
+    encode,
 )
 
 if TYPE_CHECKING:
-    from conftest import Run
+    from conftest import Ran, Run
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -127,6 +139,213 @@ def test_a_size_that_nobody_knows_is_told_before_anything_is_sampled(real: Run) 
     assert (done.code, done.stdout) == (2, "")
 
 
+class Watching:
+    """A ``diagnose watch`` that runs on a terminal of its own, until its picture shows."""
+
+    def __init__(self, *words: str) -> None:
+        self._terminal, slave = os.openpty()
+        argv = [sys.executable, "-m", "ai4infra", "diagnose", "watch", "--interval", "0.1"]
+        self.process = subprocess.Popen(
+            [*argv, "--duration", "600", *words],
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            env={**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+            text=True,
+        )
+        os.close(slave)
+        shown = b""
+        # The picture comes after its moment was saved.
+        while b"s left" not in shown:
+            shown += os.read(self._terminal, 4096)
+
+    def end(self, number: int) -> tuple[int, str]:
+        """Send a signal; return the exit code and what was printed."""
+        self.process.send_signal(number)
+        with suppress(OSError):
+            # The terminal fails to read once nobody has it open.
+            while os.read(self._terminal, 4096):
+                pass
+        out, _ = self.process.communicate()
+        os.close(self._terminal)
+        return self.process.returncode, out
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_watching_with_the_verdict_so_far(real: Run, tmp_path: Path) -> None:
+    file, page = str(tmp_path / "c.jsonl.gz"), tmp_path / "c.html"
+    watching = Watching("--save", file, "--report", str(page), "-o", "json")
+    code, out = watching.end(signal.SIGINT)
+    assert code == 130
+    assert gzip.decompress(Path(file).read_bytes()).endswith(b"}\n")
+    replayed = real("diagnose", "replay", file, "-o", "json")
+    assert replayed.json["verdict"] == json.loads(out)["verdict"]
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.slow
+def test_what_was_saved_before_a_kill_is_replayed(real: Run, tmp_path: Path) -> None:
+    file = str(tmp_path / "c.jsonl.gz")
+    code, out = Watching("--save", file).end(signal.SIGKILL)
+    assert (code, out) == (-signal.SIGKILL, "")
+    replayed = real("diagnose", "replay", file, "-o", "json")
+    assert replayed.code == 0
+    assert "cut off" in replayed.stderr
+
+
+def test_a_report_does_not_replace_the_capture(real: Run, tmp_path: Path) -> None:
+    file = str(tmp_path / "c.jsonl")
+    words = ("diagnose", "watch", "--duration", "0.1", "--interval", "0.1", "--save", file)
+    assert real(*words, "--report", file).code == 2
+    assert real(*words).code == 0
+    before = Path(file).read_bytes()
+    done = real("diagnose", "replay", file, "--report", file)
+    assert (done.code, done.stdout, Path(file).read_bytes()) == (2, "", before)
+
+
+@pytest.mark.parametrize("option", ["--save", "--report"])
+def test_the_standard_output_is_the_verdicts(real: Run, option: str) -> None:
+    done = real("diagnose", "watch", "--duration", "0.1", "--interval", "0.1", option, "-")
+    assert (done.code, done.stdout) == (2, "")
+
+
+def test_a_full_disk_costs_the_capture_and_not_the_verdict(real: Run, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
+    try:
+        done = real(
+            *("diagnose", "watch", "--duration", "3", "--interval", "0.1", "-o", "json"),
+            *("--save", str(tmp_path / "c.jsonl")),
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.code == 5
+    assert done.json["verdict"]["cause"] == "undetermined"
+    assert "cannot be written" in done.stderr
+
+
+# --- list prices
+
+ROWS = "".join(f"    0   450   60   -   {90 + n % 5}   50\n" for n in range(60))
+DMON = "# gpu   pwr gtemp mtemp   sm   mem\n# Idx     W     C     C    %     %\n" + ROWS
+SIZE = ("--size", "ND96isr_H100_v5")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    """A log of a GPU that is busy 92 % of the time."""
+    file = tmp_path / "gpu.txt"
+    file.write_text(DMON)
+    return str(file)
+
+
+def verdict(done: Ran) -> dict[str, Any]:
+    found: dict[str, Any] = done.json["verdict"]
+    return found
+
+
+def test_the_list_price_of_size_and_region_is_looked_up(run: Run, log: str) -> None:
+    words = ("diagnose", "replay", "--gpu", log, *SIZE, "--region", "East US 2")
+    found = verdict(run(*words, "-o", "json"))
+    assert found["lostPerHour"] == pytest.approx(98.32 * found["lostShare"])
+    assert found["currency"] == "USD"
+    done = run(*words)
+    assert "7.87 USD an hour" in done.stdout
+    assert "list price of Standard_ND96isr_H100_v5 in East US 2" in done.stdout
+    assert "in force since 20" in done.stdout
+    assert "sandbox" in done.stderr
+
+
+def test_a_capture_knows_the_size_and_region_itself(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    host = Host(interval_s=1.0, size="Standard_ND96isr_H100_v5", region="eastus2")
+    samples = [
+        GpuSample(time_s=float(at), gpu="0", utilization=0.9, memory_activity=0.5, power_w=450)
+        for at in range(60)
+    ]
+    file.write_bytes(b"".join(map(encode, [host, *samples])))
+    page = tmp_path / "c.html"
+    done = run("diagnose", "replay", str(file), "-o", "json", "--report", str(page))
+    assert verdict(done)["lostPerHour"] == pytest.approx(9.832)
+    assert "list price of" in page.read_text("utf-8")
+
+
+def test_a_capture_keeps_the_size_and_region_that_were_said(real: Run, tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    real(
+        *("diagnose", "watch", "--duration", "0.1", "--interval", "0.1", "--save", str(file)),
+        *(*SIZE, "--region", "eastus2"),
+    )
+    head = json.loads(file.read_text("utf-8").splitlines()[0])
+    assert (head["size"], head["region"]) == ("ND96isr_H100_v5", "eastus2")
+
+
+def test_a_list_price_comes_in_another_currency(run: Run, log: str) -> None:
+    words = ("diagnose", "replay", "--gpu", log, *SIZE, "--region", "eastus2", "-o", "json")
+    assert verdict(run(*words, "--currency", "eur"))["currency"] == "EUR"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*SIZE, "--region", "eastus2", "--no-prices"),
+        SIZE,
+        ("--region", "eastus2"),
+    ],
+)
+def test_nobody_is_asked_where_no_price_can_be_wanted(
+    real: Run, log: str, words: tuple[str, ...]
+) -> None:
+    done = real("diagnose", "replay", "--gpu", log, *words, "-o", "json")
+    assert (verdict(done)["lostPerHour"], verdict(done)["currency"]) == (None, None)
+    assert "rice" not in done.stderr
+
+
+def test_a_price_that_is_said_wins(run: Run, log: str) -> None:
+    words = ("diagnose", "replay", "--gpu", log, *SIZE, "--region", "eastus2", "-o", "json")
+    found = verdict(run(*words, "--price", "100"))
+    assert found["lostPerHour"] == pytest.approx(8.0)
+    assert found["priceBasis"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--region", "mars"), "There is no list price of"),
+        (("--region", "it's"), "is no region"),
+        (("--region", "eastus2", "--currency", "XXX"), "no prices in 'XXX'"),
+    ],
+)
+def test_a_price_that_is_not_found_is_a_warning_and_no_money(
+    run: Run, log: str, words: tuple[str, ...], said: str
+) -> None:
+    done = run("diagnose", "replay", "--gpu", log, *SIZE, *words, "-o", "json")
+    assert (done.code, verdict(done)["lostPerHour"]) == (0, None)
+    assert said in done.stderr
+
+
+def test_a_price_list_that_is_down_is_a_warning_and_no_money(real: Run, log: str) -> None:
+    done = real(
+        *("diagnose", "replay", "--gpu", log, *SIZE, "--region", "eastus2", "-o", "json"),
+        AI4INFRA_PRICES_ENDPOINT="https://127.0.0.1:1",
+    )
+    assert (done.code, verdict(done)["lostPerHour"]) == (0, None)
+    assert "Prices are unknown" in done.stderr
+
+
+def test_a_currency_that_cannot_be_one_is_usage(real: Run, log: str) -> None:
+    done = real("diagnose", "replay", "--gpu", log, "--currency", "dollars")
+    assert (done.code, done.stdout) == (2, "")
+
+
+def test_a_name_that_is_no_text_is_told_and_read(real: Run, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"bad\xff")
+    folder.mkdir()
+    (folder / os.fsdecode(b"\xfe")).write_bytes(bytes(1000))
+    assert real("diagnose", "path", str(folder), "-o", "json").json["behind"]["path"].endswith("?")
+    done = real("diagnose", "probe", str(folder), "-o", "json")
+    assert (done.code, done.json["probe"]["cold"]["bytes"]) == (0, 1000)
+
+
 @pytest.mark.parametrize("words", [("--interval", "0"), ("--duration", "0"), ("--duration", "nan")])
 def test_times_that_cannot_be_watched_are_usage(real: Run, words: tuple[str, str]) -> None:
     done = real("diagnose", "watch", *words)
@@ -176,3 +395,9 @@ def test_the_picture_shows_the_busiest_and_what_is_unknown() -> None:
     assert "60 % busy" in lines[7]
     assert "90 % waiting for data" in lines[8]
     assert lines[9].startswith("12 s left")
+
+
+def test_a_name_cannot_move_the_cursor() -> None:
+    moment = (ProcessSample(pid=7, name="a\x1b[2J\nb", role="loader"),)
+    [line, _] = picture(moment, 12).plain.splitlines()
+    assert line.startswith("a?[2J?b 7")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +83,44 @@ def test_off_azure_nobody_is_asked(tmp_path: Path, tag: str) -> None:
 
 def test_a_service_that_is_not_there_leaves_the_vm_unknown(azure: Path) -> None:
     assert this_vm(host="127.0.0.1:9", tag_file=azure, timeout_s=0.2) is None
+
+
+class Dripping(BaseHTTPRequestHandler):
+    """Sends a byte now and then, and never comes to an end."""
+
+    over = threading.Event()
+
+    def do_GET(self) -> None:  # the name is the base class's
+        with suppress(OSError):
+            while not self.over.wait(0.01):
+                self.wfile.write(b"H")
+
+    def log_message(self, *args: Any) -> None:
+        return
+
+
+def test_a_service_that_drips_is_not_waited_for(azure: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), Dripping) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        host = f"127.0.0.1:{server.server_address[1]}"
+        assert this_vm(host=host, tag_file=azure, timeout_s=0.2) is None
+        Dripping.over.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("answer", [b"<html>Sign in</html>", b"", b"\xff", b"[]", b"null"])
+def test_a_proxys_page_is_no_vm(answer: bytes) -> None:
+    with suppress(msgspec.DecodeError):
+        assert parse_instance(answer).size is None
+
+
+@pytest.mark.parametrize("lun", ["\u00b2", "9" * 5000, "", None, -1, True])
+def test_a_disk_without_a_number_is_left_out(lun: object) -> None:
+    disk = {"lun": lun, "managedDisk": {"storageAccountType": "Premium_LRS"}}
+    answer = json.dumps({"storageProfile": {"dataDisks": [disk]}}).encode()
+    assert parse_instance(answer).data_disk_skus == {}
 
 
 @given(

@@ -114,10 +114,69 @@ def test_a_remote_nvme_disk_is_found_by_its_link() -> None:
 
 
 def test_a_share_too_small_to_be_premium_is_a_small_standard_one() -> None:
-    surroundings = here(sizes_mib={"/mnt/smb": 50 * 1024})
+    surroundings = here(sizes_mib={"/mnt/smb": 20 * 1024})
     found = b.behind("/mnt/smb/set", surroundings)
     assert causes("/mnt/smb/set", surroundings)[b.SLOW_TIER] is True
     assert found.ceiling_mbytes_s == pytest.approx(62.9, abs=0.1)
+
+
+def test_a_share_of_50_gib_may_be_a_fast_one_of_provisioned_v2() -> None:
+    surroundings = here(sizes_mib={"/mnt/smb": 50 * 1024, "/mnt/nfs": 50 * 1024})
+    assert causes("/mnt/smb/set", surroundings)[b.SLOW_TIER] is None
+    assert b.behind("/mnt/smb/set", surroundings).ceiling_mbytes_s is None
+    assert causes("/mnt/nfs/set", surroundings)[b.SLOW_TIER] is False
+    assert b.behind("/mnt/nfs/set", surroundings).ceiling_mbytes_s is None
+
+
+@pytest.mark.parametrize(
+    ("line", "fstype"),
+    [
+        ("s3fs /mnt/x fuse.s3fs rw 0 0", "fuse.s3fs"),
+        ("gdrive: /mnt/x fuse.rclone rw 0 0", "fuse.rclone"),
+        ("overlay /mnt/x overlay rw 0 0", "overlay"),
+        ("systemd-1 /mnt/x autofs rw 0 0", "autofs"),
+    ],
+)
+def test_what_an_unknown_mount_caches_is_unknown_and_not_fine(line: str, fstype: str) -> None:
+    surroundings = here(mounts=parse_mounts(f"/dev/root / ext4 rw 0 0\n{line}\n"))
+    assert b.behind("/mnt/x/set", surroundings).fstype == fstype
+    assert set(causes("/mnt/x/set", surroundings).values()) == {None}
+
+
+@pytest.mark.parametrize("line", ["tank/data /mnt/x zfs rw 0 0", "/dev/sdz1 /mnt/x btrfs rw 0 0"])
+def test_a_local_filesystem_on_an_unknown_disk_is_no_remote_mount(line: str) -> None:
+    surroundings = here(mounts=parse_mounts(f"/dev/root / ext4 rw 0 0\n{line}\n"))
+    found = b.behind("/mnt/x/set", surroundings)
+    assert causes("/mnt/x/set", surroundings)[b.SLOW_TIER] is None
+    assert causes("/mnt/x/set", surroundings)[b.NO_CACHE] is False
+    assert b.mount_facts(found, "eth0").mount_kind == "local"
+
+
+def test_a_machine_of_which_no_mount_is_known_has_causes_that_are_unknown() -> None:
+    assert set(causes("/data", here(mounts=())).values()) == {None}
+
+
+STRIPED = """
+{"blockdevices": [
+ {"name":"sdc","path":"/dev/sdc","type":"disk","model":"Virtual Disk","vendor":"Msft",
+  "hctl":"1:0:0:0","children":[{"name":"vg-lv","path":"/dev/mapper/vg-lv","type":"lvm"}]},
+ {"name":"sdd","path":"/dev/sdd","type":"disk","model":"Virtual Disk","vendor":"Msft",
+  "hctl":"1:0:0:7","children":[{"name":"vg-lv","path":"/dev/mapper/vg-lv","type":"lvm"}]}
+]}
+"""
+
+
+def test_a_volume_over_several_disks_has_a_standard_hdd_among_them() -> None:
+    mounts = parse_mounts("/dev/mapper/vg-lv /data xfs rw 0 0\n")
+    surroundings = here(devices=parse_lsblk(STRIPED), mounts=mounts)
+    assert causes("/data", surroundings)[b.SLOW_TIER] is True
+    assert b.behind("/data", surroundings).ceiling_mbytes_s == 120
+    half = here(devices=parse_lsblk(STRIPED), mounts=mounts, data_disk_skus={0: "Premium_LRS"})
+    assert causes("/data", half)[b.SLOW_TIER] is None
+
+
+def test_a_name_that_is_no_text_can_be_told() -> None:
+    assert b.behind("/data/\udcff", here()).path == "/data/?"
 
 
 def test_a_larger_share_does_not_tell_its_tier() -> None:

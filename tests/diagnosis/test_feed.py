@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +51,7 @@ def test_a_rate_is_bytes_or_bits_a_second(text: str, bytes_s: float) -> None:
     assert f.parse_rate(text) == bytes_s
 
 
-@pytest.mark.parametrize("text", ["", "1.6GB", "fast", "1.6GB/h", "-1GB/s", "0GB/s", "1.6Gb/s"])
+@pytest.mark.parametrize("text", ["", "1.6GB", "fast", "1.6GB/h", "-1GB/s", "0GB/s", "1.6gB"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         f.parse_rate(text)
@@ -142,3 +143,42 @@ def test_a_mount_with_a_cache_of_its_own_is_not_called_cold() -> None:
 def test_cold_reads_as_fast_as_cached_ones_are_doubted() -> None:
     cold, cached = done(950, size=10**10), done(1000, "cached", size=10**10)
     assert "as fast as" in next(f.remarks(cold, cached, kind="OS disk", mode=None))
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_s"),
+    [
+        ("1.6GBps", 1.6e9),
+        ("800MiBps", 800 * 2**20),
+        ("1.6Gb/s", 0.2e9),
+        ("80gbps", 10e9),
+        ("800 Mbit/s", 100e6),
+        ("800mb/s", 800e6),
+        ("1Tbps", 125e9),
+    ],
+)
+def test_a_small_b_is_bits_and_a_large_one_bytes(text: str, bytes_s: float) -> None:
+    assert f.parse_rate(text) == bytes_s
+
+
+@pytest.mark.parametrize("text", ["0Gbps", "0GB/s", "-1Gbps", "1.6GBPS/s", "80G", "1e9B/s"])
+def test_no_rate_is_no_need(text: str) -> None:
+    with pytest.raises(UsageError):
+        f.parse_rate(text)
+
+
+def test_a_workload_is_known_in_any_case() -> None:
+    assert f.need_of_gpus("8xH100", "ResNet50").basis.startswith("8 H100 on resnet50")
+
+
+def test_a_pass_of_an_instant_is_little_to_go_by() -> None:
+    short = msgspec.structs.replace(done(500), seconds=0.003)
+    assert any("little to go by" in said for said in f.remarks(short, None, kind="x", mode=None))
+    assert not any(
+        "little to go by" in said for said in f.remarks(done(500), None, kind="x", mode=None)
+    )
+
+
+def test_what_another_fuse_mount_caches_is_said_to_be_unknown() -> None:
+    [said, *_] = f.remarks(done(500), None, kind="other", mode=None, fstype="fuse.rclone")
+    assert "is not known" in said

@@ -155,6 +155,14 @@ def test_names_cannot_become_markup() -> None:
     drawing(text)
 
 
+def test_names_cannot_hide_or_turn_what_is_read() -> None:
+    evil = "sd\x00a\x1b[2J\u202e"
+    samples = [DiskSample(time_s=at, device=evil, read_bytes_s=1e8) for at in range(20)]
+    text = page(list[Sample](samples), Host(size=evil), title=evil)
+    assert "sd a [2J" in text
+    assert all(each.isprintable() for each in text.replace("\n", ""))
+
+
 def test_too_few_samples_are_told_instead_of_drawn() -> None:
     text = page([])
     assert "<svg" not in text

@@ -58,10 +58,12 @@ int nvmlDeviceGetEnforcedPowerLimit(Gpu *gpu, unsigned *milliwatt) {
   return OK;
 }
 
+#ifndef OLD_DRIVER
 int nvmlDeviceGetMigMode(Gpu *gpu, unsigned *current, unsigned *pending) {
   *current = *pending = gpu->kind == 'm';
   return OK;
 }
+#endif
 
 int nvmlDeviceGetUtilizationRates(Gpu *gpu, Utilization *rates) {
   if (gpu->kind == 'l' && gpu->reads++ > 0) return GPU_IS_LOST;
@@ -90,6 +92,9 @@ int nvmlDeviceGetClockInfo(Gpu *gpu, int type, unsigned *mhz) {
   return OK;
 }
 
+#ifdef OLD_DRIVER
+#define nvmlDeviceGetComputeRunningProcesses_v3 nvmlDeviceGetComputeRunningProcesses_v2
+#endif
 int nvmlDeviceGetComputeRunningProcesses_v3(Gpu *gpu, unsigned *found, Process *processes) {
   unsigned room = *found;
   *found = gpu->pid ? 1 : 0;

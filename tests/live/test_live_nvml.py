@@ -40,6 +40,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def old_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of a driver that does not know the newer functions."""
+    folder = tmp_path_factory.mktemp("old_nvml")
+    argv = ["gcc", "-Wall", "-Wextra", "-Werror", "-DOLD_DRIVER", "-shared", "-fPIC", "-o"]
+    subprocess.run([*argv, folder / "libnvidia-ml.so.1", SOURCE], check=True)
+    return folder
+
+
 def environment(library: Path, gpus: str) -> dict[str, str]:
     return {
         **os.environ,
@@ -75,6 +84,13 @@ def test_processes_are_told_with_their_gpu(library: Path) -> None:
     assert ask(library, "1:1:1:100 1:1:1:0 1:1:1:300")["processes"] == {"100": "0", "300": "2"}
 
 
+def test_an_old_driver_tells_what_it_can(old_library: Path) -> None:
+    told = ask(old_library, "35:12:250000:4711")
+    [gpu] = told["readings"][0]
+    assert (gpu["utilization"], gpu.get("mig")) == (0.35, None)
+    assert told["processes"] == {"4711": "0"}
+
+
 def test_a_split_gpu_has_no_utilisation_and_keeps_the_rest(library: Path) -> None:
     [gpu] = ask(library, "mig")["readings"][0]
     assert gpu["mig"] is True
@@ -97,6 +113,12 @@ def test_a_driver_that_fails_is_told_in_words(library: Path, code: int, words: s
     told = ask(library, f"driver={code}")
     assert told["count"] is None
     assert words in told["lost"]["driver"]
+
+
+def test_a_driver_without_gpus_is_told(library: Path) -> None:
+    told = ask(library, "")
+    assert told["count"] == 0
+    assert "shows no GPU" in told["lost"]["driver"]
 
 
 def test_no_driver_at_all_is_told_in_words(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import mmap
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,6 +130,115 @@ def test_a_need_that_is_not_met_is_told_with_what_is_carried(files: Files) -> No
     assert 0 < done.carried.gpu_percent < 90
 
 
+def test_terabytes_are_chosen_from_without_listing_their_pieces(tmp_path: Path) -> None:
+    with (tmp_path / "shard").open("wb") as file:
+        file.truncate(2**40)
+    (tmp_path / "small").write_bytes(b"x")
+    chosen = p.choose(str(tmp_path), max_bytes=100 * 10**6)
+    assert 0 < sum(piece.size for piece in chosen.pieces) <= 100 * 10**6
+    assert all(piece.offset + piece.size <= 2**40 for piece in chosen.pieces)
+    assert chosen.sparse
+
+
+def test_whole_files_are_read_one_after_the_other(files: Files) -> None:
+    folder = files(*[40 * MIB] * 4)
+    pieces = p.choose(str(folder), max_bytes=90 * MIB, whole=True).pieces
+    assert len({piece.path for piece in pieces[:3]}) == 1
+    assert len(p.whole_files(pieces)) == 2
+
+
+def test_files_of_which_none_was_read_whole_are_not_decoded(files: Files) -> None:
+    pieces = p.choose(str(files(40 * MIB)), max_bytes=20 * MIB).pieces
+    with pytest.raises(UsageError, match="nothing to decode"):
+        p.whole_files(pieces)
+
+
+@pytest.mark.parametrize("name", ["pipe", "folder"])
+def test_what_is_no_file_is_never_opened(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "folder" / "pipe")
+    with pytest.raises(NotFoundError):
+        p.choose(str(tmp_path / name), max_bytes=1000)
+
+
+def test_a_folder_that_is_gone_is_not_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(Ai4infraError, match="cannot be listed"):
+        p.choose(str(tmp_path / "gone"), max_bytes=1000)
+
+
+def test_a_pass_ends_in_the_middle_of_a_piece(files: Files) -> None:
+    ticks = iter(float(n) for n in range(10_000))
+    [piece] = p.choose(str(files(16 * MIB)), max_bytes=10**9).pieces
+    done = p.read_pass(
+        [piece], temperature="cached", workers=1, max_seconds=5.0, clock=lambda: next(ticks)
+    )
+    assert done.done is not None
+    assert 0 < done.done.bytes < 16 * MIB
+    assert [read.size for read in done.pieces] == [done.done.bytes]
+
+
+def test_readers_that_hang_are_left_behind_together(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = p.choose(str(files(*[1000] * 8)), max_bytes=10**9).pieces
+    never = threading.Event()
+    monkeypatch.setattr(os, "preadv", lambda *_: never.wait() and 0)
+    ticks = iter(float(n) for n in range(10_000))
+    done = p.read_pass(
+        pieces,
+        temperature="cached",
+        workers=4,
+        max_seconds=50.0,
+        clock=lambda: next(ticks),
+        hang_seconds=-50.0,
+    )
+    never.set()
+    assert (done.stuck, done.done) == (4, None)
+
+
+def test_an_error_of_reading_names_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    [piece] = p.choose(str(files(1000)), max_bytes=10**9).pieces
+
+    def broken(*_: Any) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "preadv", broken)
+    done = p.read_pass([piece], temperature="cached", workers=1, max_seconds=20.0)
+    assert done.errors == (f"{piece.path}: Input/output error",)
+
+
+def test_a_piece_that_another_process_holds_is_not_called_cold(files: Files) -> None:
+    folder = files(4 * MIB)
+    [piece] = p.choose(str(folder), max_bytes=10**9).pieces
+    with Path(piece.path).open("r+b") as file:
+        os.fsync(file.fileno())
+        with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as held:
+            assert held[0] == 0
+            done = p.read_pass([piece], temperature="cold", workers=1, max_seconds=20.0)
+    assert done.resident == 1
+
+
+MEMINFO = "MemTotal: 900000000 kB\nMemFree: {free} kB\nMemAvailable: {available} kB\n"
+
+
+@pytest.mark.parametrize(
+    ("free", "available", "read"),
+    [
+        (800_000_000, 850_000_000, 8 * 10**9),
+        (8_000_000, 850_000_000, 8_000_000 * 256),
+        (1000, 850_000_000, 10**9),
+        (1000, 1_000_000, 1_000_000 * 256),
+    ],
+)
+def test_memory_that_caches_others_files_is_not_taken_for_free(
+    tmp_path: Path, free: int, available: int, read: int
+) -> None:
+    file = tmp_path / "meminfo"
+    file.write_text(MEMINFO.format(free=free, available=available))
+    assert p.default_bytes(file) == pytest.approx(read, rel=0.01)
+
+
 # --- preparation
 
 
@@ -137,6 +249,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file.write_text(
         "class Decoder:\n    @staticmethod\n    def decode(data):\n        return len(data)\n"
         "def broken(data):\n    raise ValueError('no JPEG')\nsetting = 3\n"
+        "import os, sys, threading\n"
+        "def hang(data):\n    threading.Event().wait()\n"
+        "def die(data):\n    os._exit(3)\n"
+        "def leave(data):\n    sys.exit(0)\n"
+        "def talk(data):\n    print('decoding', flush=True)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -181,6 +298,51 @@ def test_a_command_gets_the_file_where_it_says(files: Files) -> None:
 def test_a_command_that_fails_is_told(files: Files) -> None:
     with pytest.raises(Ai4infraError, match=r"cat: .*No such file"):
         p.prepare(paths(files(1000)), "cat {}.nothing", workers=1, max_seconds=20.0)
+
+
+@pytest.mark.parametrize("decode", ["no_such_program {}", "no_such_module:f", "their_broken:f"])
+def test_a_decode_that_cannot_run_is_told_before_anything_is_read(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decode: str
+) -> None:
+    (tmp_path / "their_broken.py").write_text("def f(:")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    steps: list[str] = []
+    with pytest.raises(UsageError):
+        p.probe(behind(files(1000)), bounds(), decode=decode, on_step=steps.append)
+    assert steps == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("function", "words", "patience"), [("hang", "did not come", 5.0), ("die", "sudden end", 60.0)]
+)
+def test_a_callable_that_never_answers_ends_the_probe(
+    files: Files, module: Path, function: str, words: str, patience: float
+) -> None:
+    with pytest.raises(Ai4infraError, match=words):
+        p.prepare(
+            paths(files(1000)),
+            f"their_pipeline:{function}",
+            workers=1,
+            max_seconds=1.0,
+            patience_seconds=patience,
+        )
+
+
+@pytest.mark.slow
+def test_a_callable_that_exits_is_an_error_of_its_own(files: Files, module: Path) -> None:
+    with pytest.raises(Ai4infraError, match="SystemExit"):
+        p.prepare(paths(files(1000)), "their_pipeline:leave", workers=1, max_seconds=1.0)
+
+
+@pytest.mark.slow
+def test_what_a_callable_prints_is_kept_from_the_result(
+    files: Files, module: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    p.prepare(paths(files(1000)), "their_pipeline:talk", workers=1, max_seconds=1.0)
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "decoding" in told.err
 
 
 @pytest.mark.parametrize("decode", ["djpeg", "djpeg 'x {}"])

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ai4infra.diagnosis.samples import DiskSample, GpuSample
+from ai4infra.diagnosis.samples import DiskSample, GpuSample, ProcessSample
 from ai4infra.errors import UsageError
-from ai4infra.live.sampler import LiveSource
+from ai4infra.live.sampler import InterruptibleClock, LiveSource
 
 if TYPE_CHECKING:
     from machine_tree import Tree
@@ -92,6 +93,59 @@ def test_new_processes_are_found_after_a_while(tree: Tree) -> None:
             tree.process(77, "pt_data_worker")
         seen += [(at, s.pid) for s in moment if hasattr(s, "pid")]
     assert seen[0] == (12.0, 77)
+
+
+def test_a_disk_that_is_plugged_in_is_sampled_after_a_while(tree: Tree) -> None:
+    tree.disks(sda=1)
+    seen: list[tuple[float | None, str]] = []
+    for moment in source(tree, duration_s=14.0).moments():
+        if moment[0].time_s == 2.0:
+            tree.disks(sda=1, sdb=1)
+        seen += [(s.time_s, s.device) for s in moment if isinstance(s, DiskSample)]
+    assert (12.0, "sdb") in seen
+
+
+def test_of_many_loaders_some_of_every_gpu_are_sampled_and_that_is_told(tree: Tree) -> None:
+    class Eight(OneGpu):
+        def processes(self) -> dict[int, str]:
+            return {100 * gpu: str(gpu) for gpu in range(1, 9)}
+
+    for gpu in range(1, 9):
+        tree.process(100 * gpu, "python3")
+        for loader in range(1, 17):
+            tree.process(100 * gpu + loader, "python3", parent=100 * gpu)
+    watching = source(tree, gpus=Eight())
+    moment = next(watching.moments())
+    loaders = [s for s in moment if isinstance(s, ProcessSample) and s.role == "loader"]
+    assert {s.gpu for s in loaders} == set("12345678")
+    assert len(loaders) == 64 - 8
+    assert any("not sampled" in said for said in watching.remarks())
+
+
+def test_ctrl_c_waits_for_the_end_of_what_is_written() -> None:
+    clock = InterruptibleClock()
+    with clock:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            clock.wait_until(clock.now())
+
+
+def test_a_second_ctrl_c_waits_for_nothing() -> None:
+    with InterruptibleClock():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_background_job_that_ignores_ctrl_c_goes_on_doing_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with InterruptibleClock() as clock:
+            signal.raise_signal(signal.SIGINT)
+            clock.wait_until(clock.now())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_head_of_a_capture_says_what_was_sampled(tree: Tree) -> None:
