@@ -37,7 +37,7 @@ from ai4infra.tools.work import Removed, Work, is_running, known_works, open_wor
 from ai4infra.transfer import endpoints
 from ai4infra.transfer.endpoints import Place
 from ai4infra.transfer.jobs import Job, Overwrite, command_again, find_job, newest_first
-from ai4infra.transfer.outcome import Outcome, State, advice, judge
+from ai4infra.transfer.outcome import Outcome, State, advice, judge, missed
 from ai4infra.transfer.preflight import (
     Clashes,
     EmptyFolders,
@@ -49,7 +49,7 @@ from ai4infra.transfer.preflight import (
     local_name_problem,
     plan_bytes,
 )
-from ai4infra.transfer.progress import Meter, Progress
+from ai4infra.transfer.progress import Meter, Progress, bytes_text
 from ai4infra.transfer.schedule import Cap, is_capped, next_change
 from ai4infra.transfer.stream import Listed, Transcript, Transfer
 from ai4infra.transfer.verify import (
@@ -70,6 +70,7 @@ SAS_IS_SEEN = (
 )
 WRITER = "Storage Blob Data Contributor"
 READER = "Storage Blob Data Reader"
+_SHORT_ID = 8
 _MANY = 20_000
 """A listing says so often how far it is."""
 
@@ -877,6 +878,9 @@ class _Copying:
         counters = transcript.counters
         outcome = self._judged(transcript)
         failures = self._failures(transcript)
+        if self._plan.job is None:
+            blobs_ = not self._plan.source.is_local
+            outcome = missed(outcome, counters, self._plan.tree.files, blobs=blobs_)
         outcome, verification = self._verified(outcome)
         self._close_record(transcript, outcome)
         done = counters.bytes_done if counters else None
@@ -922,11 +926,31 @@ class _Copying:
     def _hint(self, transcript: Transcript, outcome: Outcome) -> str | None:
         if outcome.state in ("ok", "empty") or transcript.job is None:
             return None
+        full = self._full_disk(transcript)
+        if full is not None:
+            return full
         if self._job is not None and self._job.complete:
             return f"Copy it again: {command_again(self._job, 'always')}"
         if self._job is not None and self._job.ordered:
-            return f"ai4infra data resume {transcript.job[:8]} goes on with what is missing."
+            return (
+                f"ai4infra data resume {transcript.job[:_SHORT_ID]} goes on with what is missing."
+            )
         return "Start it again with --overwrite never: what is there is left."
+
+    def _full_disk(self, transcript: Transcript) -> str | None:
+        """Say that the disk is full where that stopped a download; AzCopy's counters don't."""
+        counters, target = transcript.counters, self._plan.target
+        if counters is None or not counters.failed or not target.is_local:
+            return None
+        left = (counters.bytes_expected or 0) - (counters.bytes_done or 0)
+        free = files.free_bytes(Path(target.path))
+        if free is None or free >= left:
+            return None
+        return (
+            f"The disk of {target.path} is full, with {bytes_text(free)} free of"
+            f" {bytes_text(left)} that are missing: make room, then ai4infra data resume"
+            f" {transcript.job[:_SHORT_ID] if transcript.job else ''}"
+        )
 
     def _failures(self, transcript: Transcript) -> str | None:
         counters = transcript.counters

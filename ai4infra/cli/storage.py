@@ -379,7 +379,10 @@ def _receipt_parts(az: Azure, receipt: Receipt, plan: Any) -> dict[str, Any]:
     if not receipt.complete:
         return {}
     account = _account_of(az, receipt, wanted)
-    next_commands = (*_transfers(account, wanted), *receipt.next_commands)
+    # A role that does not work yet would refuse the copy.
+    waits = [each for each in receipt.next_commands if each.startswith("ai4infra rbac wait")]
+    others = [each for each in receipt.next_commands if each not in waits]
+    next_commands = (*waits, *_transfers(account, wanted), *others)
     return {
         "account": account,
         "containers": [r.step.resource_id for r in receipt.results if r.step.kind == "container"],

@@ -206,9 +206,15 @@ def survey(
     """Return what a local source holds, checked against the names that a container takes.
 
     ``prefix`` is the target's path in the container. Raises NotFoundError where there is
-    nothing, Ai4infraError for what is neither a file nor a folder.
+    nothing, UsageError for a path with a ``*``, Ai4infraError for what is neither a file nor a
+    folder.
     """
     counted = _Survey(links, hns, prefix)
+    if "*" in os.path.realpath(root):
+        raise UsageError(
+            f"{root} has a *, which AzCopy takes for a pattern: more would be copied.",
+            hint="Rename it, or copy the folder above it: a * below the source is no matter.",
+        )
     try:
         status = root.stat()
     except FileNotFoundError as error:

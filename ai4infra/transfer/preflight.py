@@ -20,6 +20,7 @@ FILE_NAME_BYTES = 255
 PATH_BYTES = 4095
 SAMPLES = 5
 """So many names are shown of each kind; the number says how many there are."""
+SHOWN_CHARACTERS = 160
 ROOM_LEFT_BYTES = 1 << 30
 """Kept free on a disk that is downloaded to."""
 PLAN_BYTES_PER_FILE = 700
@@ -32,6 +33,11 @@ LINKS: tuple[Links, ...] = ("follow", "skip", "keep")
 EMPTY_FOLDERS: tuple[EmptyFolders, ...] = ("skip", "keep")
 
 
+def _short(name: str) -> str:
+    """Return a name in quotes; of a very long one its ends, where a reason stands."""
+    return repr(name if len(name) <= SHOWN_CHARACTERS else f"{name[:40]}…{name[-60:]}")
+
+
 class Some(Record, frozen=True):
     """Names of one kind: how many there are, and the first few."""
 
@@ -42,7 +48,7 @@ class Some(Record, frozen=True):
     def text(self) -> str:
         """The first names for people."""
         more = f" and {self.count - len(self.names):,} more" if self.count > len(self.names) else ""
-        return ", ".join(map(repr, self.names)) + more
+        return ", ".join(map(_short, self.names)) + more
 
 
 class Tree(Record, frozen=True):

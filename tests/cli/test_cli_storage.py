@@ -76,7 +76,8 @@ def test_the_receipt_says_where_it_is_and_what_comes_next(run: Any) -> None:
     assert shown.code == 0
     assert "https://sttrain.blob.core.windows.net/" in shown.stdout
     commands = shown.stdout.split("Next:\n")[1].splitlines()
-    assert commands[:3] == [
+    assert commands[0].startswith("  ai4infra --sandbox rbac wait ")
+    assert commands[1:4] == [
         "  ai4infra --sandbox data copy ./training-data sttrain/training-data",
         "  ai4infra --sandbox mount config sttrain/training-data -f training-data.yaml",
         "  ai4infra --sandbox mount up /mnt/training-data -f training-data.yaml",

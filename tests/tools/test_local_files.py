@@ -200,3 +200,15 @@ def test_a_list_that_could_not_be_written_is_refused_before_anything_is_copied(
     check_file(folder / "failed.jsonl")
     with pytest.raises(UsageError, match="cannot be written"):
         check_file(folder / "nowhere" / "failed.jsonl")
+
+
+def test_a_source_with_a_star_is_refused_as_azcopy_would_copy_its_neighbours_too(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "st*r").mkdir()
+    (tmp_path / "link").symlink_to("st*r")
+    for name in ("st*r", "link"):
+        with pytest.raises(UsageError, match="takes for a pattern"):
+            survey(tmp_path / name)
+    (tmp_path / "folder" / "st*r").mkdir(parents=True)
+    assert survey(tmp_path / "folder").bad_names.count == 0

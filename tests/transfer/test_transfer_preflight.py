@@ -201,3 +201,9 @@ def test_a_blob_that_is_a_folder_of_others_too_is_found_in_any_order(names: list
 def test_blobs_beside_each_other_do_not_clash() -> None:
     clashes = Clashes()
     assert {clashes.add(name) for name in ("a/b", "a/c", "ab", "a-", "b/a")} == {None}
+
+
+def test_a_very_long_name_is_shown_by_its_ends() -> None:
+    text = Some(count=1, names=("x" * 2000 + " is longer than 1024 characters",)).text
+    assert len(text) < 120
+    assert "is longer than 1024 characters" in text
