@@ -297,6 +297,7 @@ class _Planning:
             empty_folders=self._options.empty_folders,
             allow_empty=self._options.allow_empty,
         )
+        self._check_kept_links(tree)
         ends = self._named(start.place, end.place, tree)
         endpoints.check_apart(*ends)
         self._check_empty_folders_fit(ends[1])
@@ -471,6 +472,15 @@ class _Planning:
             return source, target
         return source, endpoints.below(target, posixpath.basename(source.path))
 
+    def _check_kept_links(self, tree: Tree) -> None:
+        kept = tree.links.count and self._options.links == "keep"
+        if kept and self._options.overwrite in ("never", "newer"):
+            # AzCopy 10.32 crashes: "this sender only sends symlinks".
+            raise UsageError(
+                f"AzCopy cannot keep links with --overwrite {self._options.overwrite}.",
+                hint="Choose --overwrite always, or --links follow or skip.",
+            )
+
     def _check_empty_folders_fit(self, target: Place) -> None:
         if self._options.empty_folders == "keep" and not target.is_local and not target.path:
             # AzCopy 10.32 crashes where the marker of the root would be the container itself.
@@ -499,7 +509,9 @@ class _Planning:
             yield from (target.path for each in there if not each.path)
         elif source.is_local:
             root = Path(source.path)
-            yield from (each.path for each in there if os.path.lexists(root / each.path))
+            names = (each.path for each in there)
+            # The folder that is copied into may be a blob itself.
+            yield from (name or target.path for name in names if os.path.lexists(root / name))
         else:
             known = {each.path for each in there}
             mine = self._listed(_Known(source)) if known else iter(())
@@ -935,6 +947,8 @@ class _Copying:
             return (
                 f"ai4infra data resume {transcript.job[:_SHORT_ID]} goes on with what is missing."
             )
+        if self._job is not None:
+            return f"Start it again: {command_again(self._job)}"
         return "Start it again with --overwrite never: what is there is left."
 
     def _full_disk(self, transcript: Transcript) -> str | None:

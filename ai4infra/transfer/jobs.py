@@ -127,6 +127,8 @@ def _folder(job: Job) -> str | None:
 def command_again(job: Job, overwrite: Overwrite = "never") -> str:
     """Return the command that starts a job again; it leaves what has been copied, or not."""
     target = _folder(job) or job.target
+    # AzCopy 10.32 crashes where it shall keep links and leave what is there.
+    overwrite = "always" if job.links == "keep" and job.from_to == "LocalBlob" else overwrite
     words = ["ai4infra", "data", "copy", job.source, target, "--overwrite", overwrite]
     words += ["--links", job.links] if job.links else []
     words += ["--empty-folders", job.empty_folders] if job.empty_folders else []

@@ -69,7 +69,7 @@ def test_a_run_that_counts_nothing_is_failed_with_what_it_said() -> None:
     found = judge(None, ("Cannot perform copy due to error: no such host.\nmore",))
     assert (found.state, found.reason) == (
         "failed",
-        "Cannot perform copy due to error: no such host.",
+        "AzCopy ended without a count: Cannot perform copy due to error: no such host.",
     )
 
 

@@ -107,6 +107,6 @@ def test_what_azcopy_has_nothing_left_of_is_not_taken_up() -> None:
 def test_the_command_that_starts_again_can_be_copied_into_a_shell() -> None:
     odd = structs.replace(job(source="/my data", target="stx/c/a b/my data"), single_file=True)
     assert command_again(odd) == "ai4infra data copy '/my data' 'stx/c/a b' --overwrite never"
-    assert command_again(structs.replace(job(), links="keep"), "always").endswith(
+    assert command_again(structs.replace(job(), links="keep")).endswith(
         "copy /data stx/c --overwrite always --links keep"
     )

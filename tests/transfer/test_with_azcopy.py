@@ -147,17 +147,19 @@ def test_a_resume_keeps_the_choices_and_the_cap_of_its_job(
     azure: Azure, home: str, big: Path
 ) -> None:
     (big / "link").symlink_to("0.bin")
-    options = CopyOptions(links="keep", overwrite="never", cap=make_cap(40))
+    with pytest.raises(UsageError, match="cannot keep links"):
+        azure.plan_copy(str(big), home, CopyOptions(links="keep", overwrite="never"))
+    options = CopyOptions(links="follow", overwrite="never", cap=make_cap(40))
     plan = azure.plan_copy(str(big), home, options)
 
     def kill(progress: Progress) -> None:
         (job,) = azure.data_jobs()
-        if job.process and progress.files_total:
+        if job.process and job.ordered:
             os.kill(job.process, signal.SIGKILL)
 
     azure.copy(plan, on_progress=kill)
     again = azure.plan_resume(options=CopyOptions(verify=True))
-    assert (again.options.links, again.options.overwrite) == ("keep", "never")
+    assert (again.options.links, again.options.overwrite) == ("follow", "never")
     assert (again.options.cap, again.preview.cap) == (make_cap(40), "40 Mbit/s (5 MB/s)")
     resumed = azure.copy(again)
     assert (resumed.state, resumed.exit_code) == ("ok", 0)
@@ -186,7 +188,9 @@ def test_a_blob_that_is_a_folder_too_is_refused_on_the_way_down(
     azure: Azure, home: str, source: Path, tmp_path: Path
 ) -> None:
     copy(azure, source / "one.bin", home)
-    copy(azure, source, f"{home}/one.bin")
+    with pytest.raises(UsageError, match=r"one\.bin' is on the target already"):
+        copy(azure, source, f"{home}/one.bin")
+    copy(azure, source, f"{home}/one.bin", overwrite="always")
     with pytest.raises(Ai4infraError, match=r"one\.bin is a file and a folder"):
         azure.plan_copy(home, str(tmp_path / "back"))
 
@@ -296,7 +300,7 @@ def test_a_copy_whose_azcopy_is_killed_is_taken_up(
 
     def kill(progress: Progress) -> None:
         (job,) = azure.data_jobs()
-        if job.process and progress.files_total:
+        if job.process and job.ordered:
             os.kill(job.process, signal.SIGKILL)
 
     receipt = azure.copy(plan, on_progress=kill)
