@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import posixpath
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -36,9 +36,10 @@ from ai4infra.tools import azcopy, files
 from ai4infra.tools.work import Removed, Work, is_running, known_works, open_work
 from ai4infra.transfer import endpoints
 from ai4infra.transfer.endpoints import Place
-from ai4infra.transfer.jobs import Job, find_job, newest_first
-from ai4infra.transfer.outcome import Outcome, State, advice, judge
+from ai4infra.transfer.jobs import Job, Overwrite, command_again, find_job, newest_first
+from ai4infra.transfer.outcome import Outcome, State, advice, judge, missed
 from ai4infra.transfer.preflight import (
+    Clashes,
     EmptyFolders,
     Links,
     Tree,
@@ -48,7 +49,7 @@ from ai4infra.transfer.preflight import (
     local_name_problem,
     plan_bytes,
 )
-from ai4infra.transfer.progress import Meter, Progress
+from ai4infra.transfer.progress import Meter, Progress, bytes_text
 from ai4infra.transfer.schedule import Cap, is_capped, next_change
 from ai4infra.transfer.stream import Listed, Transcript, Transfer
 from ai4infra.transfer.verify import (
@@ -62,10 +63,14 @@ from ai4infra.transfer.verify import (
 if TYPE_CHECKING:
     from ai4infra.tools.azcopy import Stop
 
-Overwrite = Literal["always", "newer", "never"]
 OVERWRITE: dict[Overwrite, str] = {"always": "true", "newer": "ifSourceNewer", "never": "false"}
+SAS_IS_SEEN = (
+    "A SAS is used: it is never shown or stored, but whoever may list this machine's processes can"
+    " see it while AzCopy runs."
+)
 WRITER = "Storage Blob Data Contributor"
 READER = "Storage Blob Data Reader"
+_SHORT_ID = 8
 _MANY = 20_000
 """A listing says so often how far it is."""
 
@@ -269,14 +274,21 @@ class _Planning:
         self._given_env = env
         self._say = say
         self._warnings: list[str] = []
+        self._there_bytes = 0
+        """Of the target, where a download goes over files that are there."""
+        self._first: str | None = None
         self._started = time.monotonic()
 
     def plan(self, source: Place, target: Place) -> CopyPlan:
         """Look, in the order in which the answers are cheap."""
         self._tool = azcopy.find_azcopy(self._given_env)
+        if self._options.failures is not None:
+            files.check_file(self._options.failures)
         start, end = self._known(source), self._known(target)
         self._prepare(start.place, end.place)
-        if not end.place.is_local:
+        if end.place.is_local:
+            files.check_folder(Path(end.place.path))
+        else:
             self._check_target(end)
         tree = self._tree(start, end)
         check_tree(
@@ -285,13 +297,16 @@ class _Planning:
             empty_folders=self._options.empty_folders,
             allow_empty=self._options.allow_empty,
         )
+        self._check_kept_links(tree)
         ends = self._named(start.place, end.place, tree)
+        endpoints.check_apart(*ends)
         self._check_empty_folders_fit(ends[1])
         self._check_conflicts(*ends, tree)
         if ends[1].is_local:
-            where = Path(ends[1].path).expanduser()
-            check_room(tree.size_bytes, files.free_bytes(where), str(where))
+            where = Path(end.place.path)
+            check_room(tree.size_bytes - self._there_bytes, files.free_bytes(where), str(where))
         self._check_plan_room(tree)
+        self._warn_of_own_files(ends[0])
         return CopyPlan(
             preview=self._preview(*ends, tree),
             source=ends[0],
@@ -307,9 +322,7 @@ class _Planning:
     def _known(self, place: Place) -> _Known:
         """Look a place's account up, where that is needed or helps."""
         if place.is_local:
-            return _Known(
-                structs.replace(place, path=str(Path(place.path).expanduser().absolute()))
-            )
+            return _Known(structs.replace(place, path=files.absolute(place.path)))
         if place.was_dfs:
             self._warnings.append(
                 f"{place.account}: the blob endpoint is used instead of dfs; it is the same data."
@@ -357,10 +370,7 @@ class _Planning:
         if dropped:
             self._warnings.append(f"{', '.join(dropped)} of the environment are not used.")
         if any(each.sas for each in places):
-            self._warnings.append(
-                "A SAS is used: it is never shown or stored, but whoever may list this machine's"
-                " processes can see it while AzCopy runs."
-            )
+            self._warnings.append(SAS_IS_SEEN)
 
     def _check_target(self, known: _Known) -> None:
         place, account = known
@@ -405,14 +415,21 @@ class _Planning:
     def _blob_tree(self, start: _Known, target: Place) -> Tree:
         count, size, single, unhashed = 0, 0, False, 0
         bad: list[str] = []
+        clashes = Clashes()
         root = len(os.fsencode(target.path)) if target.is_local else 0
         for each in self._listed(start):
             count, size = count + 1, size + (each.size_bytes or 0)
             single = single or not each.path
             unhashed += each.md5 is None
+            self._first = self._first or each.path
             if target.is_local and each.path:
                 problem = local_name_problem(each.path, root)
                 bad += [f"{each.path} {problem}"] if problem else []
+                clash = clashes.add(each.path)
+                bad += [f"{clash} is a file and a folder"] if clash else []
+            if target.is_local:
+                name = each.path or posixpath.basename(start.place.path)
+                self._there_bytes += files.size_of(Path(target.path, name)) if not bad else 0
             if count % _MANY == 0:
                 self._say(f"listing {start.place.shown}: {count:,} blobs")
         if count == 0 and not self._options.allow_empty:
@@ -455,6 +472,15 @@ class _Planning:
             return source, target
         return source, endpoints.below(target, posixpath.basename(source.path))
 
+    def _check_kept_links(self, tree: Tree) -> None:
+        kept = tree.links.count and self._options.links == "keep"
+        if kept and self._options.overwrite in ("never", "newer"):
+            # AzCopy 10.32 crashes: "this sender only sends symlinks".
+            raise UsageError(
+                f"AzCopy cannot keep links with --overwrite {self._options.overwrite}.",
+                hint="Choose --overwrite always, or --links follow or skip.",
+            )
+
     def _check_empty_folders_fit(self, target: Place) -> None:
         if self._options.empty_folders == "keep" and not target.is_local and not target.path:
             # AzCopy 10.32 crashes where the marker of the root would be the container itself.
@@ -483,7 +509,9 @@ class _Planning:
             yield from (target.path for each in there if not each.path)
         elif source.is_local:
             root = Path(source.path)
-            yield from (each.path for each in there if os.path.lexists(root / each.path))
+            names = (each.path for each in there)
+            # The folder that is copied into may be a blob itself.
+            yield from (name or target.path for name in names if os.path.lexists(root / name))
         else:
             known = {each.path for each in there}
             mine = self._listed(_Known(source)) if known else iter(())
@@ -496,8 +524,13 @@ class _Planning:
         elif root.is_dir() and any(root.iterdir()):
             mine = self._listed(_Known(source))
             yield from (each.path for each in mine if os.path.lexists(root / each.path))
-        elif root.exists() and not root.is_dir():
-            raise UsageError(f"{root} is a file; the target of a copy is a folder.")
+
+    def _warn_of_own_files(self, source: Place) -> None:
+        if source.is_local and self._work.folder.is_relative_to(source.path):
+            self._warnings.append(
+                f"AzCopy's own plans and logs, in {self._work.folder}, are in the source and"
+                " change while it is copied: --work-dir names another folder."
+            )
 
     def _check_plan_room(self, tree: Tree) -> None:
         work = open_work(self._given_env, self._options.work_dir, plan_bytes(tree.files))
@@ -525,8 +558,10 @@ class _Planning:
         )
 
     def _example(self, source: Place, target: Place, tree: Tree) -> str | None:
-        if tree.is_file or not source.is_local:
-            return target.shown if tree.is_file else None
+        if tree.is_file:
+            return target.shown
+        if not source.is_local:
+            return endpoints.below(target, self._first).shown if self._first else None
         with suppress(OSError):
             name = next(files.walk(Path(source.path), self._options.links), None)
             return endpoints.below(target, name[0]).shown if name else None
@@ -539,11 +574,13 @@ def _explained(
     """Return an error of a listing that says what its code means, and what helps."""
     code = (error.code or "").casefold()
     if code == "containernotfound":
+        makes = f"ai4infra storage create --name {place.account} --container {place.container}"
         return NotFoundError(
             f"There is no container {place.container} in {place.account}.",
             code=error.code,
-            hint=f"`ai4infra storage create --name {place.account} --container {place.container}"
-            " --update` makes it.",
+            hint=f"`{makes} --update` makes it."
+            if role == WRITER
+            else "Look at the name; it is the part after the account's.",
         )
     if "auto-login" in error.message or "oauth token" in error.message.casefold():
         return SignInError(
@@ -592,11 +629,14 @@ class _Resuming:
         work = works[job.id][1]
         _check_resumable(job, work)
         start, end = (self._of(job, place, i) for i, place in enumerate(ends))
+        options = _as_before(self._options, job)
         login = self._azure.login_of(self._env) if _needs_login(job) else None
         env, dropped = azcopy.environment(self._env, login, work)
-        warnings = (f"{', '.join(dropped)} of the environment are not used.",) if dropped else ()
-        tree = Tree(files=job.files_total or 0, size_bytes=job.bytes_total or 0)
-        cap = self._options.cap
+        warnings = [f"{', '.join(dropped)} of the environment are not used."] if dropped else []
+        warnings += [SAS_IS_SEEN] if start.sas or end.sas else []
+        tree = Tree(
+            files=job.files_total or 0, size_bytes=job.bytes_total or 0, is_file=job.single_file
+        )
         preview = CopyPreview(
             source=job.source,
             target=job.target,
@@ -608,19 +648,19 @@ class _Resuming:
             azcopy=tool.path,
             azcopy_version=tool.version,
             work_dir=str(work.folder),
-            cap=cap.text if cap else None,
-            overwrite=None,
+            cap=options.cap.text if options.cap else None,
+            overwrite=options.overwrite,
             preflight_seconds=round(time.monotonic() - started, 2),
-            warnings=warnings,
+            warnings=tuple(warnings),
         )
-        return CopyPlan(preview, start, end, tree, self._options, tool, work, env, job.trusted, job)
+        return CopyPlan(preview, start, end, tree, options, tool, work, env, job.trusted, job)
 
     def _place(self, text: str | None) -> Place | None:
         if text is None:
             return None
         place = endpoints.parse_place(text, files.exists)
         if place.is_local:
-            return structs.replace(place, path=str(Path(place.path).expanduser().absolute()))
+            return structs.replace(place, path=files.absolute(place.path))
         return place
 
     def _of(self, job: Job, given: Place | None, which: int) -> Place:
@@ -642,6 +682,18 @@ class _Resuming:
         )
 
 
+def _as_before(options: CopyOptions, job: Job) -> CopyOptions:
+    """Return the options with what the job was started with, which AzCopy goes on with."""
+    return structs.replace(
+        options,
+        links=job.links,
+        empty_folders=job.empty_folders,
+        overwrite=job.overwrite,
+        put_md5=job.put_md5,
+        cap=options.cap or job.limit,
+    )
+
+
 def _needs_login(job: Job) -> bool:
     ends = (
         (job.from_to.startswith("Blob"), job.sources_sas),
@@ -659,8 +711,7 @@ def _check_resumable(job: Job, work: Work) -> None:
     if not job.ordered or not any(work.plans.glob(f"{job.id}*")):
         raise ConflictError(
             f"AzCopy cannot take up the job {job.id}: it ended before everything was listed.",
-            hint=f"Start it again and leave what is there: ai4infra data copy {job.source}"
-            f" {job.target} --overwrite never",
+            hint=f"Start it again and leave what is there: {command_again(job)}",
         )
 
 
@@ -685,13 +736,14 @@ class _Copying:
         self._job = plan.job
         self._capped = False
         self._stop: Stop | None = None
+        self._unwritten = False
 
     def run(self) -> CopyReceipt:
         """Copy until it ends or is stopped."""
         started = time.monotonic()
         transcript, ended = self._once(self._job.id if self._job else None)
         while ended.stop == "boundary" and transcript.job is not None:
-            if self._judged(transcript).state == "ok":
+            if _is_complete(transcript):
                 break
             self._say("the cap begins" if not self._capped else "the cap ends")
             transcript, ended = self._once(transcript.job)
@@ -786,13 +838,28 @@ class _Copying:
             )
         else:
             return
-        self._plan.work.write(self._job)
+        self._write_down(self._job)
+
+    def _write_down(self, job: Job) -> None:
+        """Write the record; the copy goes on where that fails, as it may be nearly done."""
+        try:
+            self._plan.work.write(job)
+        except Ai4infraError as error:
+            if not self._unwritten:
+                self._say(f"{error} It cannot be taken up by its id.")
+            self._unwritten = True
 
     def _record(self, job: str, ordered: bool) -> Job:
         plan = self._plan
         if self._job is not None:
             return structs.replace(
-                self._job, process=self._process, state=None, ended=None, ordered=True
+                self._job,
+                process=self._process,
+                state=None,
+                ended=None,
+                ordered=True,
+                cap=plan.preview.cap,
+                limit=plan.options.cap,
             )
         return Job(
             id=job,
@@ -810,6 +877,10 @@ class _Copying:
             trusted=plan.trusted,
             links=plan.options.links,
             empty_folders=plan.options.empty_folders,
+            overwrite=plan.options.overwrite,
+            put_md5=plan.options.put_md5,
+            limit=plan.options.cap,
+            single_file=plan.tree.is_file,
             log=str(plan.work.logs / f"{job}.log"),
         )
 
@@ -819,6 +890,9 @@ class _Copying:
         counters = transcript.counters
         outcome = self._judged(transcript)
         failures = self._failures(transcript)
+        if self._plan.job is None:
+            blobs_ = not self._plan.source.is_local
+            outcome = missed(outcome, counters, self._plan.tree.files, blobs=blobs_)
         outcome, verification = self._verified(outcome)
         self._close_record(transcript, outcome)
         done = counters.bytes_done if counters else None
@@ -848,10 +922,9 @@ class _Copying:
 
     def _judged(self, transcript: Transcript) -> Outcome:
         options = self._plan.options
-        texts = transcript.errors or ([] if transcript.ended else transcript.notes[-1:])
         found = judge(
             transcript.counters,
-            tuple(azcopy.without_queries(text) for text in texts),
+            tuple(azcopy.without_queries(text) for text in transcript.last_words),
             ended=transcript.ended,
             stopped=self._stop is not None,
             allow_empty=options.allow_empty,
@@ -865,9 +938,33 @@ class _Copying:
     def _hint(self, transcript: Transcript, outcome: Outcome) -> str | None:
         if outcome.state in ("ok", "empty") or transcript.job is None:
             return None
+        full = self._full_disk(transcript)
+        if full is not None:
+            return full
+        if self._job is not None and self._job.complete:
+            return f"Copy it again: {command_again(self._job, 'always')}"
         if self._job is not None and self._job.ordered:
-            return f"ai4infra data resume {transcript.job[:8]} goes on with what is missing."
+            return (
+                f"ai4infra data resume {transcript.job[:_SHORT_ID]} goes on with what is missing."
+            )
+        if self._job is not None:
+            return f"Start it again: {command_again(self._job)}"
         return "Start it again with --overwrite never: what is there is left."
+
+    def _full_disk(self, transcript: Transcript) -> str | None:
+        """Say that the disk is full where that stopped a download; AzCopy's counters don't."""
+        counters, target = transcript.counters, self._plan.target
+        if counters is None or not counters.failed or not target.is_local:
+            return None
+        left = (counters.bytes_expected or 0) - (counters.bytes_done or 0)
+        free = files.free_bytes(Path(target.path))
+        if free is None or free >= left:
+            return None
+        return (
+            f"The disk of {target.path} is full, with {bytes_text(free)} free of"
+            f" {bytes_text(left)} that are missing: make room, then ai4infra data resume"
+            f" {transcript.job[:_SHORT_ID] if transcript.job else ''}"
+        )
 
     def _failures(self, transcript: Transcript) -> str | None:
         counters = transcript.counters
@@ -878,8 +975,17 @@ class _Copying:
             rows = azcopy.failed_transfers(self._plan.tool, transcript.job, self._plan.env)
             found.update({each.source: each for each in rows})
         found.update({each.source: each for each in transcript.failures})
-        chosen = self._plan.options.failures
-        return str(self._plan.work.write_failures(transcript.job, found.values(), chosen))
+        return self._listed_failures(transcript.job, found.values(), self._plan.options.failures)
+
+    def _listed_failures(
+        self, job: str, failed: Iterable[Transfer], wanted: Path | None
+    ) -> str | None:
+        """Write the list where it was asked for, else where we can: the receipt is never lost."""
+        try:
+            return str(self._plan.work.write_failures(job, failed, wanted))
+        except Ai4infraError as error:
+            self._say(str(error))
+        return None if wanted is None else self._listed_failures(job, failed, None)
 
     def _close_record(self, transcript: Transcript, outcome: Outcome) -> None:
         if self._job is None:
@@ -895,9 +1001,10 @@ class _Copying:
             files_failed=counters.failed if counters else None,
             bytes_total=counters.bytes_expected if counters else None,
             bytes_done=counters.bytes_done if counters else None,
+            complete=_is_complete(transcript),
             process=None,
         )
-        self._plan.work.write(self._job)
+        self._write_down(self._job)
 
     def _verified(self, outcome: Outcome) -> tuple[Outcome, Verification | None]:
         """Verify where that was asked for; what differs, or cannot be told, is no success."""
@@ -935,6 +1042,15 @@ class _Copying:
         if not root.exists():
             return {}
         return {name: Entry(size) for name, size in files.walk(root, self._plan.options.links)}
+
+
+def _is_complete(transcript: Transcript) -> bool:
+    """Tell whether AzCopy came to its end with every file copied or left on purpose."""
+    counters = transcript.counters
+    if counters is None or not counters.total or not transcript.ended or not counters.ordered:
+        return False
+    done = (counters.completed or 0) + (counters.skipped or 0)
+    return not counters.failed and done >= counters.total
 
 
 def _stamp(when: datetime) -> str:

@@ -170,7 +170,7 @@ def copy(options: Options, source: str, target: str, **given: Any) -> None:
 
 
 @data.command("resume", cls=Command, context_settings=SETTINGS, epilog=RESUME_EXAMPLES)
-@click.argument("job", required=False, metavar="[JOB]")
+@click.argument("job", required=False, metavar="[JOB]", callback=filled)
 @click.option("--source", metavar="SRC", callback=filled, help="The job's source, as it was given.")
 @click.option("--target", metavar="DST", callback=filled, help="The job's target.")
 @_running
@@ -286,11 +286,16 @@ def _ended_by_term() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    # A terminal that is closed ends it too; what nohup started ignores that, and goes on.
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    taken = [each for each, handler in before.items() if handler is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def _carry_out(az: Azure, plan: CopyPlan, out: Output, form: str) -> None:
@@ -310,7 +315,8 @@ def _carry_out(az: Azure, plan: CopyPlan, out: Output, form: str) -> None:
 def _tell(receipt: CopyReceipt, out: Output) -> None:
     if receipt.stopped == "interrupted":
         out.note(f"Stopped. {receipt.reason}")
-        out.note(receipt.hint or "")
+        if receipt.hint:
+            out.note(receipt.hint)
     elif receipt.exit_code:
         out.problem(receipt.reason, hint=receipt.hint)
     if receipt.failures_file:

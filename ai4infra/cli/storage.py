@@ -379,7 +379,10 @@ def _receipt_parts(az: Azure, receipt: Receipt, plan: Any) -> dict[str, Any]:
     if not receipt.complete:
         return {}
     account = _account_of(az, receipt, wanted)
-    next_commands = (*_transfers(account, wanted), *receipt.next_commands)
+    # A role that does not work yet would refuse the copy.
+    waits = [each for each in receipt.next_commands if each.startswith("ai4infra rbac wait")]
+    others = [each for each in receipt.next_commands if each not in waits]
+    next_commands = (*waits, *_transfers(account, wanted), *others)
     return {
         "account": account,
         "containers": [r.step.resource_id for r in receipt.results if r.step.kind == "container"],
@@ -409,19 +412,15 @@ def _account_of(az: Azure, receipt: Receipt, wanted: StorageWanted) -> dict[str,
 
 def _transfers(account: Mapping[str, Any], wanted: StorageWanted) -> Iterator[str]:
     """Yield the commands that copy data in and mount it, for the first container."""
-    blob = account["endpoints"].get("blob")
+    import shlex
+
     container = next(iter(wanted.containers), None)
-    if blob is None or container is None:
+    if "blob" not in account["endpoints"] or container is None:
         return
-    yield (
-        f"AZCOPY_AUTO_LOGIN_TYPE=AZCLI azcopy copy './{container}/*' {blob}{container} --recursive"
-    )
-    kind = "adls" if wanted.hns else "block"
-    yield (
-        f"AZURE_STORAGE_ACCOUNT={wanted.account} AZURE_STORAGE_ACCOUNT_TYPE={kind}"
-        f" AZURE_STORAGE_AUTH_TYPE=msi blobfuse2 mount /mnt/{container}"
-        f" --container-name={container} --tmp-path=/mnt/nvme/blobfuse2"
-    )
+    place, file = f"{wanted.account}/{container}", f"{container}.yaml"
+    yield shlex.join(["ai4infra", "data", "copy", f"./{container}", place])
+    yield shlex.join(["ai4infra", "mount", "config", place, "-f", file])
+    yield shlex.join(["ai4infra", "mount", "up", f"/mnt/{container}", "-f", file])
 
 
 # --- list, show, delete

@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from ai4infra.model import Record
 from ai4infra.tools.work import Work
 from ai4infra.transfer.endpoints import Place, is_public_host
 from ai4infra.transfer.stream import (
+    TEXT,
     Counters,
     Envelope,
     Listed,
@@ -84,6 +86,10 @@ def find_azcopy(env: Mapping[str, str]) -> Tool:
     found = shutil.which(given or "azcopy", path=env.get("PATH"))
     if found is None and given is None and own.is_file():
         found = str(own)
+    if found is None and given and Path(given).is_file():
+        raise Ai4infraError(
+            f"{given} ({VARIABLE}) is not executable.", hint=f"chmod +x {shlex.quote(given)}"
+        )
     if found is None:
         where = f"at {given} ({VARIABLE})" if given else "on the path"
         raise NotFoundError(
@@ -428,6 +434,8 @@ def list_blobs(
         *trust_options(trusted),
     ]
     errors: list[str] = []
+    # Libraries warn on stderr, which is no failure of the listing.
+    texts: list[str] = []
     silent = 0.0
     with Running(tool, arguments, env) as running:
         for envelope in running.envelopes():
@@ -443,11 +451,13 @@ def list_blobs(
                 listed = read_listed(envelope.body)
                 if listed is not None:
                     yield listed
+            elif envelope.kind == TEXT:
+                texts.append(envelope.text)
             elif envelope.kind not in ("Info", "EndOfJob", "Init"):
                 errors.append(envelope.text)
         code = running.wait()
     if code or errors:
-        raise _failed_listing(place, errors, code)
+        raise _failed_listing(place, errors or texts, code)
 
 
 def _failed_listing(place: Place, errors: Sequence[str], exit_code: int) -> Ai4infraError:

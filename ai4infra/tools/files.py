@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ai4infra.errors import Ai4infraError, NotFoundError
+from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
 from ai4infra.transfer.preflight import (
     SAMPLES,
     Disk,
@@ -89,7 +89,7 @@ class _Survey:
             with os.scandir(path) as entries:
                 for entry in entries:
                     seen = True
-                    self._entry(entry, prefix, depth, below)
+                    self._present(entry, prefix, depth, below)
         except FileNotFoundError:
             # It went away meanwhile, as what is being written to may.
             return []
@@ -99,6 +99,19 @@ class _Survey:
         if not seen and prefix:
             self.empty.add(prefix.rstrip("/"))
         return below
+
+    def _present(
+        self,
+        entry: os.DirEntry[str],
+        prefix: str,
+        depth: int,
+        below: list[tuple[str, str, int]],
+    ) -> None:
+        """Count an entry, unless it went away meanwhile."""
+        try:
+            self._entry(entry, prefix, depth, below)
+        except FileNotFoundError:
+            return
 
     def _entry(
         self,
@@ -193,9 +206,15 @@ def survey(
     """Return what a local source holds, checked against the names that a container takes.
 
     ``prefix`` is the target's path in the container. Raises NotFoundError where there is
-    nothing, Ai4infraError for what is neither a file nor a folder.
+    nothing, UsageError for a path with a ``*``, Ai4infraError for what is neither a file nor a
+    folder.
     """
     counted = _Survey(links, hns, prefix)
+    if "*" in os.path.realpath(root):
+        raise UsageError(
+            f"{root} has a *, which AzCopy takes for a pattern: more would be copied.",
+            hint="Rename it, or copy the folder above it: a * below the source is no matter.",
+        )
     try:
         status = root.stat()
     except FileNotFoundError as error:
@@ -241,9 +260,45 @@ def _is_in(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
+def absolute(path: str) -> str:
+    """Return a path from the root on; ``~`` is the home folder."""
+    return str(Path(os.path.expanduser(path)).absolute())  # noqa: PTH111 - Path's raises for ~nobody
+
+
 def exists(path: str) -> bool:
     """Tell whether there is something at a local path, a dangling link included."""
-    return os.path.lexists(Path(path).expanduser())
+    return os.path.lexists(absolute(path))
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a file; 0 where there is none."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that cannot be made or written to. Raises UsageError, Ai4infraError."""
+    there = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise UsageError(
+            f"{there} is no folder; the target of a copy is one.", hint="Name another folder."
+        )
+    if not _writable(there):
+        raise Ai4infraError(
+            f"{there} cannot be written to.", hint="Choose another folder, or mend its permissions."
+        )
+
+
+def check_file(path: Path) -> None:
+    """Refuse a file that cannot be written. Raises UsageError."""
+    chosen = path if path.exists() else path.absolute().parent
+    if not os.access(chosen, os.W_OK, effective_ids=_EFFECTIVE):
+        raise UsageError(
+            f"{path} cannot be written.", hint="Name a file in a folder that is there."
+        )
 
 
 def free_bytes(path: Path) -> int | None:

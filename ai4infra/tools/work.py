@@ -15,9 +15,10 @@ import platformdirs
 
 from ai4infra.errors import Ai4infraError
 from ai4infra.model import Record
-from ai4infra.tools.files import disk_of
+from ai4infra.tools.files import disk_of, free_bytes
 from ai4infra.transfer.jobs import Job, newest_first
 from ai4infra.transfer.preflight import Disk, choose_work
+from ai4infra.transfer.progress import bytes_text
 from ai4infra.transfer.stream import Transfer
 
 VARIABLE = "AI4INFRA_WORK_DIR"
@@ -67,11 +68,16 @@ class Work:
         return newest_first(found)
 
     def write(self, job: Job) -> None:
-        """Write down a job, all at once."""
+        """Write down a job, all at once. Raises Ai4infraError."""
         path = self.jobs / f"{job.id}.json"
         partial = path.with_suffix(".new")
-        partial.write_bytes(msgspec.json.encode(job))
-        partial.replace(path)
+        try:
+            partial.write_bytes(msgspec.json.encode(job))
+            partial.replace(path)
+        except OSError as error:
+            raise Ai4infraError(
+                f"The record of the job cannot be written to {self.jobs}: {error.strerror}."
+            ) from error
 
     def write_failures(self, job: str, transfers: Iterable[Transfer], path: Path | None) -> Path:
         """Write the files that failed, one JSON object per line, and return the file."""
@@ -136,8 +142,9 @@ def is_running(job: Job) -> bool:
         words = Path(f"/proc/{job.process}/cmdline").read_bytes()
     except OSError:
         return _is_alive(job.process) and not Path("/proc").is_dir()
-    # The number may have been given to another program meanwhile.
-    return b"azcopy" in words.partition(b"\0")[0].rpartition(b"/")[2].lower()
+    # The number may have been given to another program meanwhile; ours may have any name.
+    program = words.partition(b"\0")[0].rpartition(b"/")[2].lower()
+    return b"azcopy" in program or words.endswith(b"\0--output-type\0json\0")
 
 
 def _is_alive(process: int) -> bool:
@@ -180,6 +187,13 @@ def open_work(env: Mapping[str, str], given: Path | None, needed_bytes: int) -> 
         chosen = Path(choose_work(disks, needed_bytes).path)
     work = Work(chosen.absolute())
     work.make()
+    free = free_bytes(work.folder)
+    if free is not None and free < needed_bytes:
+        raise Ai4infraError(
+            f"{work.folder} has {bytes_text(free)} free; AzCopy's plans and logs need"
+            f" {bytes_text(needed_bytes)}.",
+            hint=f"Name a folder on a bigger disk with --work-dir or {VARIABLE}.",
+        )
     return work
 
 

@@ -26,7 +26,6 @@ PUBLIC_SUFFIXES = (
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}", re.ASCII)
 _HOST = re.compile(r"([a-z0-9]{3,24})(?:-secondary)?\.(?:[a-z0-9]+\.)??(blob|dfs)\.([a-z0-9.-]+)")
 _BARE_HOST = re.compile(r"127(?:\.\d{1,3}){3}|localhost|\[[0-9a-f:]+\]")
-_SECRET = ("sig", "sv", "se", "sp", "sr", "spr", "skoid")
 
 
 class Secret:
@@ -116,11 +115,23 @@ def parse_place(text: str, is_here: Callable[[str], bool]) -> Place:
     """Return one end of a copy; see ``parse_places``."""
     if not text.strip():
         raise UsageError("A source or target is empty.", hint=FORMS)
+    if _looks_local(text):
+        return Place(kind="local", path=_local(text))
     if "://" in text:
         return _of_url(text)
-    if _looks_local(text) or is_here(text):
-        return Place(kind="local", path=text)
-    return _of_names(text)
+    return Place(kind="local", path=_local(text)) if is_here(text) else _of_names(text)
+
+
+def _local(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        shown = text.encode("utf-8", "backslashreplace").decode()
+        raise UsageError(
+            f"The path {shown!r} is not UTF-8, which AzCopy takes alone.",
+            hint="Rename it, or name it through a link.",
+        ) from error
+    return text
 
 
 def _looks_local(text: str) -> bool:
@@ -128,6 +139,10 @@ def _looks_local(text: str) -> bool:
 
 
 def _of_names(text: str) -> Place:
+    if has_secret(text):
+        raise UsageError(
+            f"{_shown(text)} has a SAS and is no URL.", hint=f"A SAS goes with a URL. {FORMS}"
+        )
     account, _, rest = text.partition("/")
     container, _, path = rest.partition("/")
     if not _ACCOUNT.fullmatch(account) or not container:
@@ -214,13 +229,13 @@ def _sas(query: str, text: str) -> Secret | None:
 
 def _shown(text: str) -> str:
     """Return a place as it was typed, without the part that may hold a secret."""
-    return repr(text.partition("?")[0])
+    return repr(re.sub("//[^/@]*@", "//", text.partition("?")[0]))
 
 
 def has_secret(text: str) -> bool:
     """Tell whether a text carries the query of a SAS."""
     query = text.partition("?")[2]
-    return any(name.lower() in _SECRET for name, _ in parse_qsl(query, keep_blank_values=True))
+    return any(name.lower() == "sig" for name, _ in parse_qsl(query, keep_blank_values=True))
 
 
 def check_sas(*places: Place, allowed: bool) -> None:
@@ -242,6 +257,20 @@ def from_to(source: Place, target: Place) -> str:
     """Return AzCopy's name of the direction."""
     names = {"local": "Local", "blob": "Blob"}
     return names[source.kind] + names[target.kind]
+
+
+def check_apart(source: Place, target: Place) -> None:
+    """Refuse a copy of a folder into itself. Raises UsageError."""
+    same = (source.kind, source.account, source.container) == (
+        target.kind,
+        target.account,
+        target.container,
+    )
+    if same and f"{target.path}/".startswith(f"{source.path}/" if source.path else ""):
+        raise UsageError(
+            f"{target.shown} is in {source.shown}: nothing is copied into itself.",
+            hint="Choose a target outside of the source.",
+        )
 
 
 def below(place: Place, name: str) -> Place:

@@ -50,7 +50,9 @@ def judge(
     said = first_sentence(errors[-1]) if errors else ""
     total = counters.total if counters else None
     if counters is None or total is None:
-        return Outcome(state="failed", reason=_sentence(said or "AzCopy said nothing of its work"))
+        return Outcome(
+            state="failed", reason=_sentence(f"AzCopy ended without a count: {said or 'no word'}")
+        )
     done, failed, skipped = (
         n or 0 for n in (counters.completed, counters.failed, counters.skipped)
     )
@@ -81,6 +83,21 @@ def _of_nothing(said: str, ended: bool, stopped: bool, allow_empty: bool) -> Out
         reason="There was nothing to copy.",
         accepted=allow_empty,
         hint="Look at the source; --allow-empty takes this for a success.",
+    )
+
+
+def missed(outcome: Outcome, counters: Counters | None, looked_at: int, *, blobs: bool) -> Outcome:
+    """Return an outcome that is no success where AzCopy found fewer files than the preflight."""
+    total = counters.total if counters else None
+    if outcome.state != "ok" or total is None or total >= looked_at:
+        return outcome
+    return Outcome(
+        state="partial",
+        reason=f"{total:,} files were copied of the {looked_at:,} that were there before: AzCopy"
+        " did not see the others.",
+        hint="Links that were kept as such come down with --links keep only."
+        if blobs
+        else "Did the source change meanwhile?",
     )
 
 

@@ -20,6 +20,7 @@ FILE_NAME_BYTES = 255
 PATH_BYTES = 4095
 SAMPLES = 5
 """So many names are shown of each kind; the number says how many there are."""
+SHOWN_CHARACTERS = 160
 ROOM_LEFT_BYTES = 1 << 30
 """Kept free on a disk that is downloaded to."""
 PLAN_BYTES_PER_FILE = 700
@@ -32,6 +33,11 @@ LINKS: tuple[Links, ...] = ("follow", "skip", "keep")
 EMPTY_FOLDERS: tuple[EmptyFolders, ...] = ("skip", "keep")
 
 
+def _short(name: str) -> str:
+    """Return a name in quotes; of a very long one its ends, where a reason stands."""
+    return repr(name if len(name) <= SHOWN_CHARACTERS else f"{name[:40]}…{name[-60:]}")
+
+
 class Some(Record, frozen=True):
     """Names of one kind: how many there are, and the first few."""
 
@@ -42,7 +48,7 @@ class Some(Record, frozen=True):
     def text(self) -> str:
         """The first names for people."""
         more = f" and {self.count - len(self.names):,} more" if self.count > len(self.names) else ""
-        return ", ".join(map(repr, self.names)) + more
+        return ", ".join(map(_short, self.names)) + more
 
 
 class Tree(Record, frozen=True):
@@ -120,6 +126,26 @@ def local_name_problem(name: str, root_bytes: int = 0) -> str | None:
     return None
 
 
+class Clashes:
+    """Finds blobs whose name is a folder of others, which an account can hold and a disk cannot."""
+
+    def __init__(self) -> None:
+        # Hashes: the names of a million blobs would take three times the room.
+        self._files: set[int] = set()
+        self._folders: set[str] = set()
+
+    def add(self, name: str) -> str | None:
+        """Take in a blob's name; return the one that is both file and folder, None for none."""
+        clash = name if name in self._folders else None
+        folder = name.rpartition("/")[0]
+        while folder and folder not in self._folders:
+            self._folders.add(folder)
+            clash = folder if hash(folder) in self._files else clash
+            folder = folder.rpartition("/")[0]
+        self._files.add(hash(name))
+        return clash
+
+
 def check_tree(
     tree: Tree,
     *,
@@ -187,10 +213,12 @@ def _check_empty_folders(tree: Tree, choice: EmptyFolders | None) -> None:
 
 def check_room(needed_bytes: int, free_bytes: int | None, where: str) -> None:
     """Refuse a download that the disk has no room for; None is a disk that tells nothing."""
-    if free_bytes is not None and needed_bytes + ROOM_LEFT_BYTES > free_bytes:
+    # A small copy fits a small disk.
+    spare = min(ROOM_LEFT_BYTES, max(0, needed_bytes) // 10)
+    if free_bytes is not None and needed_bytes + spare > free_bytes:
         raise Ai4infraError(
             f"{where} has {bytes_text(free_bytes)} free, of {bytes_text(needed_bytes)} needed and"
-            f" {bytes_text(ROOM_LEFT_BYTES)} to spare.",
+            f" {bytes_text(spare)} to spare.",
             hint="Choose a bigger disk, or copy a part of it.",
         )
 

@@ -94,7 +94,13 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        close = close_names(name, available_timezones())
+        known = available_timezones()
+        if not known:
+            raise UsageError(
+                "This machine has no list of time zones.",
+                hint="Install tzdata: apt-get install tzdata, or pip install tzdata.",
+            ) from error
+        close = close_names(name, known)
         hint = f"Did you mean {' or '.join(close)}?" if close else "Say Area/City, as in tz names."
         raise UsageError(f"There is no time zone called {name!r}.", hint=hint) from error
 

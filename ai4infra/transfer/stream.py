@@ -214,6 +214,17 @@ class Transcript:
         """The files that failed, as far as the progress named them."""
         return tuple(self._failures.values())
 
+    @property
+    def last_words(self) -> list[str]:
+        """What it said of its end: its errors, else, where it has not come to one, the last note.
+
+        A crash is its first line, not the last frame of its stack.
+        """
+        if self.errors or self.ended:
+            return self.errors
+        crashes = [each for each in self.notes if each.startswith(("panic:", "fatal error:"))]
+        return crashes[:1] or self.notes[-1:]
+
     def hear(self, envelope: Envelope) -> None:
         """Take in one line."""
         if envelope.kind == "Init":

@@ -112,6 +112,8 @@ _WHY = {
 
 def verification_sentence(found: Verification) -> str:
     """Return the result in one sentence."""
+    if not found.source_files:
+        return "The source holds no files, so there was nothing to compare."
     if found.passed:
         return f"All {found.source_files:,} files of the source are on the target."
     parts = [

@@ -4,8 +4,10 @@ import os
 import shlex
 from typing import Any
 
+import click
 import pytest
 
+from ai4infra.cli.main import main
 from ai4infra.roles import BLOB_READER
 from ai4infra.sandbox import open_sandbox
 from ai4infra.sandbox.files import state_dir
@@ -74,12 +76,30 @@ def test_the_receipt_says_where_it_is_and_what_comes_next(run: Any) -> None:
     assert shown.code == 0
     assert "https://sttrain.blob.core.windows.net/" in shown.stdout
     commands = shown.stdout.split("Next:\n")[1].splitlines()
-    assert [next(w for w in shlex.split(c) if "=" not in w) for c in commands if c] == [
-        "azcopy",
-        "blobfuse2",
-        "ai4infra",
-        "ai4infra",
+    assert commands[0].startswith("  ai4infra --sandbox rbac wait ")
+    assert commands[1:4] == [
+        "  ai4infra --sandbox data copy ./training-data sttrain/training-data",
+        "  ai4infra --sandbox mount config sttrain/training-data -f training-data.yaml",
+        "  ai4infra --sandbox mount up /mnt/training-data -f training-data.yaml",
     ]
+    for line in filter(None, commands):
+        words = shlex.split(line)
+        assert words[0] == "ai4infra"
+        assert parses([word for word in words[1:] if word != "--sandbox"]), line
+
+
+def parses(words: list[str]) -> bool:
+    """Tell whether a command line is one of ours; a usage error raises."""
+    command: click.Command = main
+    context = click.Context(command, info_name="ai4infra")
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words[0])
+        if found is None:
+            return False
+        command, words = found, words[1:]
+        context = click.Context(command, parent=context, info_name=found.name)
+    command.make_context(command.name, list(words), parent=context.parent).close()
+    return True
 
 
 def test_the_account_has_what_was_sent(run: Any) -> None:

@@ -349,3 +349,24 @@ def test_no_thread_is_left_behind(tmp_path: Path) -> None:
     before = threading.active_count()
     run(program(tmp_path, saying(("EndOfJob", counters()))), Transcript())
     assert threading.active_count() == before
+
+
+def test_a_file_that_is_named_and_not_executable_is_told(tmp_path: Path) -> None:
+    path = program(tmp_path, "")
+    path.chmod(0o644)
+    with pytest.raises(Ai4infraError, match="is not executable") as caught:
+        find_azcopy({"AI4INFRA_AZCOPY": str(path)})
+    assert "chmod +x" in (caught.value.hint or "")
+
+
+def test_what_libraries_say_on_stderr_is_no_failure_of_a_listing(tmp_path: Path) -> None:
+    path = program(
+        tmp_path, "print('dbus: no session', file=sys.stderr)\nsay('ListObject', {'Path': 'a'})"
+    )
+    assert [each.path for each in list_blobs(tool(path), HERE, {})] == ["a"]
+
+
+def test_a_listing_that_crashes_says_so(tmp_path: Path) -> None:
+    path = program(tmp_path, "print('panic: boom', file=sys.stderr); sys.exit(2)")
+    with pytest.raises(Ai4infraError, match="panic: boom"):
+        list(list_blobs(tool(path), HERE, {}))

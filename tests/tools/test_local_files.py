@@ -7,11 +7,22 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ai4infra.errors import Ai4infraError, NotFoundError
-from ai4infra.tools.files import disk_of, exists, free_bytes, survey, walk
+from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
+from ai4infra.tools.files import (
+    _Survey,
+    absolute,
+    check_file,
+    check_folder,
+    disk_of,
+    exists,
+    free_bytes,
+    survey,
+    walk,
+)
 
 
 @pytest.fixture
@@ -157,3 +168,47 @@ def test_a_folder_is_a_place_for_plans_only_where_we_may_write(tmp_path: Path) -
     assert (found.path, found.exists) == (str(tmp_path / "azcopy"), False)
     (tmp_path / "file").touch()
     assert disk_of(tmp_path / "file", used_as="azcopy") is None
+
+
+def test_a_file_that_goes_away_meanwhile_hides_nothing_else_of_its_folder(folder: Path) -> None:
+    class Vanishing(_Survey):
+        def _entry(self, entry: os.DirEntry[str], *more: Any) -> None:
+            if entry.name == "one.bin":
+                (folder / "one.bin").unlink()
+            super()._entry(entry, *more)
+
+    (folder / "later.bin").touch()
+    found = Vanishing(None, None, "").tree(str(folder))
+    assert (found.files, (folder / "one.bin").exists()) == (3, False)
+
+
+def test_the_home_folder_of_nobody_is_a_name_like_others() -> None:
+    assert not exists("~nobody-of-this-name/data")
+    assert absolute("~nobody-of-this-name").endswith("/~nobody-of-this-name")
+
+
+def test_a_target_that_is_or_is_below_a_file_is_refused(folder: Path) -> None:
+    check_folder(folder / "new" / "er")
+    for path in (folder / "one.bin", folder / "one.bin" / "below"):
+        with pytest.raises(UsageError, match="is no folder"):
+            check_folder(path)
+
+
+def test_a_list_that_could_not_be_written_is_refused_before_anything_is_copied(
+    folder: Path,
+) -> None:
+    check_file(folder / "failed.jsonl")
+    with pytest.raises(UsageError, match="cannot be written"):
+        check_file(folder / "nowhere" / "failed.jsonl")
+
+
+def test_a_source_with_a_star_is_refused_as_azcopy_would_copy_its_neighbours_too(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "st*r").mkdir()
+    (tmp_path / "link").symlink_to("st*r")
+    for name in ("st*r", "link"):
+        with pytest.raises(UsageError, match="takes for a pattern"):
+            survey(tmp_path / name)
+    (tmp_path / "folder" / "st*r").mkdir(parents=True)
+    assert survey(tmp_path / "folder").bad_names.count == 0

@@ -145,3 +145,25 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     with pytest.raises(Ai4infraError, match="cannot be kept in") as caught:
         open_work({}, tmp_path / "file" / "work", 0)
     assert "--work-dir" in (caught.value.hint or "")
+
+
+def test_an_azcopy_of_another_name_is_a_running_job_too() -> None:
+    code = "print('up', flush=True); input()"
+    words = [sys.executable, "-c", code, "copy", "--output-type", "json"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert is_running(job(process=process.pid))
+        process.communicate(b"\n")
+
+
+def test_a_record_that_cannot_be_written_is_told_in_one_sentence(work: Work) -> None:
+    (work.jobs / f"{OPEN}.new").mkdir()
+    with pytest.raises(Ai4infraError, match="cannot be written to"):
+        work.write(job(OPEN))
+
+
+def test_a_folder_that_is_named_needs_room_too(tmp_path: Path) -> None:
+    with pytest.raises(Ai4infraError, match="AzCopy's plans and logs need") as caught:
+        open_work({}, tmp_path / "given", 1 << 60)
+    assert "--work-dir" in (caught.value.hint or "")

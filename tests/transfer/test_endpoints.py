@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from ai4infra.transfer.endpoints import (
     Place,
     Secret,
     below,
+    check_apart,
     check_sas,
     from_to,
     has_secret,
@@ -200,3 +201,42 @@ def _fields(found: Place) -> dict[str, str]:
 def test_any_text_is_a_place_or_refused(text: str) -> None:
     with suppress(UsageError):
         assert place(text).shown
+
+
+def test_a_local_path_with_a_colon_and_slashes_is_no_url() -> None:
+    assert place("./s3://old").is_local
+
+
+def test_a_sas_without_a_url_is_refused_and_not_shown() -> None:
+    for text in (f"sttrain/data/x?{SAS}", f"sttrain.blob.core.windows.net/data?{SAS}"):
+        with pytest.raises(UsageError, match="has a SAS and is no URL") as caught:
+            place(text)
+        assert SIGNATURE not in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_password_in_a_url_is_not_shown() -> None:
+    with pytest.raises(UsageError) as caught:
+        place("https://me:hunter2@sttrain.blob.core.windows.net/data")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_local_path_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        place("/data/\udcff")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "refused"),
+    [
+        ("sttrain/data/a", "sttrain/data/a", True),
+        ("sttrain/data/a", "sttrain/data/a/b", True),
+        ("sttrain/data", "sttrain/data/b", True),
+        ("sttrain/data/a", "sttrain/data/ab", False),
+        ("sttrain/data/a/b", "sttrain/data/a", False),
+        ("sttrain/data/a", "stother/data/a", False),
+        ("/a", "sttrain/data/a", False),
+    ],
+)
+def test_nothing_is_copied_into_itself(source: str, target: str, refused: bool) -> None:
+    with pytest.raises(UsageError) if refused else nullcontext():
+        check_apart(place(source), place(target))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ai4infra.transfer.outcome import advice, judge
+from ai4infra.transfer.outcome import advice, judge, missed
 from ai4infra.transfer.stream import Counters
 
 
@@ -69,7 +69,7 @@ def test_a_run_that_counts_nothing_is_failed_with_what_it_said() -> None:
     found = judge(None, ("Cannot perform copy due to error: no such host.\nmore",))
     assert (found.state, found.reason) == (
         "failed",
-        "Cannot perform copy due to error: no such host.",
+        "AzCopy ended without a count: Cannot perform copy due to error: no such host.",
     )
 
 
@@ -133,3 +133,15 @@ def test_only_a_job_that_copied_everything_is_ok(
 @pytest.mark.parametrize("status", ["Completed", "Failed", "CompletedWithErrors", "", "Odd"])
 def test_the_status_makes_no_difference(status: str) -> None:
     assert judge(counted(2, 2, status=status)) == judge(counted(2, 2))
+
+
+def test_a_crash_says_that_it_is_azcopys() -> None:
+    assert judge(None, ("panic: boom",)).reason == "AzCopy ended without a count: panic: boom."
+
+
+def test_fewer_files_than_were_looked_at_are_no_success() -> None:
+    found = missed(judge(counted(1, 1)), counted(1, 1), 3, blobs=True)
+    assert (found.state, found.exit_code) == ("partial", 5)
+    assert found.reason.startswith("1 files were copied of the 3")
+    assert "--links keep" in (found.hint or "")
+    assert missed(judge(counted(3, 3)), counted(3, 3), 3, blobs=True).state == "ok"

@@ -195,3 +195,9 @@ def test_odd_counters_are_numbers_or_unknown(body: dict[str, Any]) -> None:
 def test_every_count_is_read_as_it_was_sent(count: int) -> None:
     assert read_counters({"TotalTransfers": str(count)}).total == count
     assert read_counters({"TotalTransfers": count}).total == count
+
+
+def test_a_crash_is_told_by_its_first_line() -> None:
+    crashed = heard("panic: boom", "", "goroutine 1 [running]:", "main.main() /x/main.go:3 +0x1f")
+    assert crashed.last_words == ["panic: boom"]
+    assert heard("cannot start").last_words == ["cannot start"]

@@ -11,6 +11,7 @@ from ai4infra.model import RoleAssignment
 from ai4infra.roles import BLOB_CONTRIBUTOR, BLOB_READER
 from ai4infra.transfer.preflight import (
     PLAN_BYTES_PER_FILE,
+    Clashes,
     Disk,
     EmptyFolders,
     Links,
@@ -132,6 +133,10 @@ def test_a_disk_without_room_is_refused() -> None:
     check_room(2 * GIB, None, "/mnt")
 
 
+def test_a_small_copy_fits_a_small_disk() -> None:
+    check_room(10_000_000, 64_000_000, "/dev/shm")  # noqa: S108 - nothing is written
+
+
 def disk(path: str, free_gib: int, *, on_os_disk: bool = False) -> Disk:
     return Disk(path=path, free_bytes=free_gib * GIB, on_os_disk=on_os_disk)
 
@@ -185,3 +190,20 @@ def test_plans_of_more_files_need_more_room(files: int) -> None:
 def test_any_name_is_held_or_told_why_not(name: str) -> None:
     for problem in (blob_name_problem(name), local_name_problem(name)):
         assert problem is None or problem
+
+
+@pytest.mark.parametrize("names", [["a", "a/b"], ["a/b/c", "a"], ["a/b", "a/b/c/d"]])
+def test_a_blob_that_is_a_folder_of_others_too_is_found_in_any_order(names: list[str]) -> None:
+    clashes = Clashes()
+    assert [clashes.add(name) for name in names] == [None, min(names, key=len)]
+
+
+def test_blobs_beside_each_other_do_not_clash() -> None:
+    clashes = Clashes()
+    assert {clashes.add(name) for name in ("a/b", "a/c", "ab", "a-", "b/a")} == {None}
+
+
+def test_a_very_long_name_is_shown_by_its_ends() -> None:
+    text = Some(count=1, names=("x" * 2000 + " is longer than 1024 characters",)).text
+    assert len(text) < 120
+    assert "is longer than 1024 characters" in text

@@ -15,7 +15,7 @@ import pytest
 
 from ai4infra.client import Azure
 from ai4infra.client_data import CopyOptions, CopyReceipt
-from ai4infra.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
+from ai4infra.errors import Ai4infraError, ConflictError, ForbiddenError, NotFoundError, UsageError
 from ai4infra.transfer.progress import Progress
 from ai4infra.transfer.schedule import make_cap
 
@@ -138,6 +138,62 @@ def test_links_can_be_followed_skipped_and_kept(
     copy(azure, f"{home}/keep", tmp_path / "back", links="keep")
     assert (tmp_path / "back" / "link").readlink() == Path("one.bin")
 
+    silent = copy(azure, f"{home}/keep", tmp_path / "other")
+    assert (silent.state, silent.exit_code) == ("partial", 5)
+    assert "--links keep" in (silent.hint or "")
+
+
+def test_a_resume_keeps_the_choices_and_the_cap_of_its_job(
+    azure: Azure, home: str, big: Path
+) -> None:
+    (big / "link").symlink_to("0.bin")
+    with pytest.raises(UsageError, match="cannot keep links"):
+        azure.plan_copy(str(big), home, CopyOptions(links="keep", overwrite="never"))
+    options = CopyOptions(links="follow", overwrite="never", cap=make_cap(40))
+    plan = azure.plan_copy(str(big), home, options)
+
+    def kill(progress: Progress) -> None:
+        (job,) = azure.data_jobs()
+        if job.process and job.ordered:
+            os.kill(job.process, signal.SIGKILL)
+
+    azure.copy(plan, on_progress=kill)
+    again = azure.plan_resume(options=CopyOptions(verify=True))
+    assert (again.options.links, again.options.overwrite) == ("follow", "never")
+    assert (again.options.cap, again.preview.cap) == (make_cap(40), "40 Mbit/s (5 MB/s)")
+    resumed = azure.copy(again)
+    assert (resumed.state, resumed.exit_code) == ("ok", 0)
+    assert resumed.verification is not None
+    assert (resumed.verification.source_files, resumed.verification.passed) == (7, True)
+
+
+def test_a_skip_that_was_asked_for_leaves_nothing_to_take_up(
+    azure: Azure, home: str, source: Path
+) -> None:
+    copy(azure, source, home)
+    kept = copy(azure, source, home, overwrite="never")
+    assert (kept.files_skipped, kept.resumable) == (3, False)
+    with pytest.raises(NotFoundError, match="no job"):
+        azure.plan_resume()
+
+
+def test_nothing_is_copied_into_itself(azure: Azure, home: str, source: Path) -> None:
+    copy(azure, source, home)
+    for target in (home, f"{home}/deeper"):
+        with pytest.raises(UsageError, match="into itself"):
+            azure.plan_copy(home, target, CopyOptions(overwrite="always"))
+
+
+def test_a_blob_that_is_a_folder_too_is_refused_on_the_way_down(
+    azure: Azure, home: str, source: Path, tmp_path: Path
+) -> None:
+    copy(azure, source / "one.bin", home)
+    with pytest.raises(UsageError, match=r"one\.bin' is on the target already"):
+        copy(azure, source, f"{home}/one.bin")
+    copy(azure, source, f"{home}/one.bin", overwrite="always")
+    with pytest.raises(Ai4infraError, match=r"one\.bin is a file and a folder"):
+        azure.plan_copy(home, str(tmp_path / "back"))
+
 
 def test_empty_folders_can_be_kept_below_a_folder(azure: Azure, home: str, source: Path) -> None:
     (source / "empty").mkdir()
@@ -244,7 +300,7 @@ def test_a_copy_whose_azcopy_is_killed_is_taken_up(
 
     def kill(progress: Progress) -> None:
         (job,) = azure.data_jobs()
-        if job.process and progress.files_total:
+        if job.process and job.ordered:
             os.kill(job.process, signal.SIGKILL)
 
     receipt = azure.copy(plan, on_progress=kill)
