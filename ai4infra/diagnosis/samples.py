@@ -125,6 +125,8 @@ class MountFacts(Record, frozen=True, kw_only=True):
     cache_class: DiskClass | Literal["none"] | None = None
     """What the cache of a remote mount lies on; ``none`` is no cache."""
     interface: str | None = None
+    source: str | None = None
+    """What is mounted: ``ACCOUNT/CONTAINER`` of BlobFuse2, the server and share of others."""
 
 
 class InterfaceFacts(Record, frozen=True, kw_only=True):
