@@ -190,6 +190,8 @@ class Notes:
         """First report of iostat: dropped, kept as the only one, or not printed (``-y``)."""
         self.cpus: int | None = None
         self.gpu_model: str | None = None
+        self.days: frozenset[int] = frozenset()
+        """Days that times count from: several where a date can be read in two ways."""
         self.lost_gpus: dict[str, str] = {}
         """GPU to what the driver said of it; ``driver`` when it is the driver that failed."""
 

@@ -6,6 +6,7 @@ from the name: kB is 1024 bytes, a sector and a Blk are 512 (iostat(1), sar(1)).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter, mul
@@ -103,6 +104,32 @@ def is_title(text: str) -> bool:
     """Tell whether a word is the title of a column or of the names."""
     key = column_key(text)
     return key in _NAMES or any(key in columns for columns in _COLUMNS.values()) or "/" in key
+
+
+def is_device_header(titles: Sequence[str]) -> bool:
+    """Tell the titles of iostat's devices; older releases translate the first of them."""
+    keys = [column_key(title) for title in titles]
+    if keys[0] == "device":
+        return len(keys) > 1
+    if keys[0] in _DISK or keys[0][:1].isdigit() or any(key in _NAMES for key in keys):
+        return False
+    return sum(key in _DISK for key in keys) >= 3
+
+
+def whole_name(name: str) -> str:
+    """Return the name of a device that sar calls by its numbers, where they tell it."""
+    match = _NUMBERS.fullmatch(name)
+    if match is None:
+        return name
+    major, minor = int(match[1]), int(match[2])
+    if major == _SCSI_DISK:
+        part = str(minor % 16) if minor % 16 else ""
+        return f"sd{chr(ord('a') + minor // 16)}{part}"
+    return f"md{minor}" if major == _ARRAY else name
+
+
+_NUMBERS = re.compile(r"dev(\d{1,4})-(\d{1,3})", re.ASCII)
+_SCSI_DISK, _ARRAY = 8, 9
 
 
 @lru_cache(maxsize=256)
