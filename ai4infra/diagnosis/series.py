@@ -76,7 +76,7 @@ class Series:
         """False where samples had no time: then spans count samples."""
         self._counts: dict[str, int] = {}
         self._size = 1 + 2 * len(FIELDS[kind])
-        self._last_s = -1.0
+        self._last_s = math.nan
         self._last_row: dict[str, Cell] = {}
 
     def cell(self, subject: str, time_s: float | None) -> Cell | None:
@@ -122,7 +122,7 @@ class Series:
             for subject, cell in row.items():
                 add(into.setdefault(subject, [0.0] * self._size), cell)
         self.cells, self.span_s = joined, span_s
-        self._last_s = -1.0
+        self._last_s = math.nan
 
 
 def add(into: Cell, cell: Cell) -> None:
