@@ -111,7 +111,7 @@ class _Calendar:
     """Brings logs onto one clock: each counts its times from midnight of its own first day."""
 
     def __init__(self) -> None:
-        self._first: int | None = None
+        self._first: frozenset[int] = frozenset()
 
     def dated(self, source: LogSource) -> Iterable[Sample]:
         """Yield the samples of a log, with times from midnight of the first log's day."""
@@ -131,11 +131,11 @@ class _Calendar:
         """Return how many days a log is after the first one; 0 where a day is not known."""
         if not days:
             return 0
-        if self._first is None:
-            self._first = max(days) if len(days) == 1 else None
-            return 0
-        first = self._first
-        return min((day - first for day in days), key=abs)
+        readings = [(day - first, first) for first in self._first or days for day in days]
+        shift, first = min(readings, key=lambda reading: abs(reading[0]))
+        # Before another log there is nothing that tells one reading of a date from the other.
+        self._first = frozenset([first]) if self._first else days
+        return shift
 
 
 def _later(sample: Sample, seconds: float) -> Sample:

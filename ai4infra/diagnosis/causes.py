@@ -140,6 +140,8 @@ class Causes:
         tags = {kind or ("local-nvme" if disk.nvme else "block-device")}
         if kind in ("hdd", "temp-disk"):
             tags.add("block-device")
+        if disk.disk_class is None:
+            tags.add("unknown")
         mount = next((m for m in self.question.host.mounts if _lies_on(m, disk)), None)
         subject = f"{disk.device} ({mount.path})" if mount else disk.device
         if mount and mount.mount_kind not in ("local", "other"):
@@ -254,7 +256,11 @@ class Causes:
             text = f"{daemon.name} uses {daemon.cpu_cores or 0:.1f} cores."
             self.say("process", daemon.name, text)
         tags = {"remote"}
-        if mount and mount.cache_class == "none":
+        if mount is None or mount.mount_kind == "blobfuse2":
+            tags.add("container")
+        if mount and mount.mount_kind in ("smb", "nfs"):
+            tags.add("share")
+        elif mount and mount.cache_class == "none":
             tags.add("no-cache")
         if mount and mount.cache_class == "os":
             tags.add("os-disk")

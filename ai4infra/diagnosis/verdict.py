@@ -30,6 +30,7 @@ from ai4infra.diagnosis.answer import (
     sentence,
 )
 from ai4infra.diagnosis.causes import Causes, Finding
+from ai4infra.diagnosis.fixes import filled
 from ai4infra.diagnosis.observe import moving_spans, observe, writing_spans
 from ai4infra.diagnosis.phases import Level, split
 from ai4infra.diagnosis.rules import Limits, Rules, rules
@@ -514,7 +515,8 @@ class _Judge:
             causes.append("cold-start")  # type: ignore[arg-type]  # a cause of its own in the data
         for row in self.rules.fixes:
             if row.cause in causes and finding.tags >= set(row.tags):
-                yield Fix(text=row.text, effect=row.effect, command=row.command)
+                command = filled(row.command, self.question) if row.command else None
+                yield Fix(text=row.text, effect=row.effect, command=command)
 
     def _say(self, source: str, subject: str, text: str) -> None:
         found = Evidence(source=source, subject=subject, text=text)  # type: ignore[arg-type]
