@@ -38,8 +38,11 @@ def read_sar(lines: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
         if len(fields) == width and (line[-1] == "\n" or not broken):
             if fields[0] != last:
                 last, time_s = fields[0], reader.seconds(fields)
-            if numbered >= 0 and fields[numbered][:3] == "dev":
-                fields[numbered] = whole_name(fields[numbered])
+            if numbered >= 0:
+                name = fields[numbered]
+                fields[numbered] = whole_name(name)
+                # Without -p all names of a table are numbers, and with it none is.
+                numbered = numbered if name[:3] == "dev" else -1
             # A row of the average has no time, and is built below or not at all.
             built = None if time_s is None else build(fields, time_s)
             if built is not None:
