@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -114,18 +115,15 @@ class _Calendar:
         self._first: frozenset[int] = frozenset()
 
     def dated(self, source: LogSource) -> Iterable[Sample]:
-        """Yield the samples of a log, with times from midnight of the first log's day."""
+        """Return the samples of a log, with times from midnight of the first log's day."""
         samples = source.samples()
         first = next(samples, None)
         if first is None:
-            return
+            return ()
         # The day stands before the first sample, in a header or in its row.
         shift = self._days(source.notes.days) * DAY_S
-        yield _later(first, shift)
-        if shift:
-            yield from (_later(sample, shift) for sample in samples)
-        else:
-            yield from samples
+        everything = chain((first,), samples)
+        return (_later(sample, shift) for sample in everything) if shift else everything
 
     def _days(self, days: frozenset[int]) -> int:
         """Return how many days a log is after the first one; 0 where a day is not known."""

@@ -47,7 +47,7 @@ class LogSource:
         return Host(cpus=self.notes.cpus, gpu_model=self.notes.gpu_model)
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the samples. Raises UsageError when the log is of no kind that is known."""
+        """Return the samples. Raises UsageError when the log is of no kind that is known."""
         lines = iter(self._lines)
         first = list(islice(lines, SNIFFED_LINES))
         kind = kind_of(first)
@@ -61,10 +61,12 @@ class LogSource:
         everything = chain(first, lines)
         read = self._capture if kind == "capture" else _READERS[kind]
         samples = read(everything, self.notes)
-        for sample in samples:
-            self.notes.empty = False
-            yield sample
-            yield from samples
+        sample = next(samples, None)
+        if sample is None:
+            return samples
+        self.notes.empty = False
+        # Passing each of millions through one more generator takes a while.
+        return chain((sample,), samples)
 
     def _capture(self, lines: Iterable[str], notes: Notes) -> Iterator[Sample]:
         for line in decode_capture(lines, notes):

@@ -39,10 +39,11 @@ def read_sar(lines: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
             if fields[0] != last:
                 last, time_s = fields[0], reader.seconds(fields)
             if numbered >= 0:
-                name = fields[numbered]
-                fields[numbered] = whole_name(name)
-                # Without -p all names of a table are numbers, and with it none is.
-                numbered = numbered if name[:3] == "dev" else -1
+                if fields[numbered][:3] == "dev":
+                    fields[numbered] = whole_name(fields[numbered])
+                else:
+                    # Without -p all names of a table are numbers, and with it none is.
+                    numbered = -1
             # A row of the average has no time, and is built below or not at all.
             built = None if time_s is None else build(fields, time_s)
             if built is not None:

@@ -180,14 +180,18 @@ def reader() -> Callable[[Path], None]:
     return read_all
 
 
-def measure(path: Path, program: str, runs: int) -> tuple[float, float]:
-    """Run a program over a log, each time in a process of its own; best seconds, peak MiB."""
-    command = [sys.executable, __file__, "--program", program, str(path)]
-    printed = [
-        json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        for _ in range(runs)
-    ]
-    return min(seconds for seconds, _ in printed), max(peak for _, peak in printed)
+def measure(path: Path, runs: int) -> dict[str, tuple[float, float]]:
+    """Run floor and reader over a log, in turn; of each the best seconds and the peak MiB."""
+    printed: dict[str, list[tuple[float, float]]] = {"floor": [], "reader": []}
+    for _ in range(runs):
+        for program, found in printed.items():
+            command = [sys.executable, __file__, "--program", program, str(path)]
+            done = subprocess.run(command, check=True, capture_output=True)
+            found.append(json.loads(done.stdout))
+    return {
+        program: (min(seconds for seconds, _ in found), max(peak for _, peak in found))
+        for program, found in printed.items()
+    }
 
 
 def run_program(program: str, path: Path) -> None:
@@ -204,8 +208,8 @@ def figure(name: str, folder: Path, runs: int) -> Figure:
     """Measure one kind of log."""
     path = folder / log_name(name)
     write_log(path, name)
-    floor, _ = measure(path, "floor", runs)
-    seconds, peak = measure(path, "reader", runs)
+    found = measure(path, runs)
+    (floor, _), (seconds, peak) = found["floor"], found["reader"]
     megabytes = path.stat().st_size / 1e6
     return Figure(
         log=name,
@@ -259,7 +263,7 @@ def report(figures: Iterable[Figure], goals: list[Target]) -> str:
 def main() -> int:
     """Measure all readers; 1 when a target is missed."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
-    parser.add_argument("--runs", type=int, default=3, help="runs of each program")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each program")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument("--program", choices=("floor", "reader"), help=argparse.SUPPRESS)
