@@ -184,7 +184,9 @@ def _reader(places: Sequence[int]) -> tuple[Callable[[list[str]], Any], Callable
         # One place alone would be picked as a word, not as a tuple of words.
         places *= 2
     decoder = msgspec.json.Decoder(tuple[(_Number,) * len(places)])  # type: ignore[misc]
-    return itemgetter(*places), decoder.decode
+    row = slice(places[0], places[-1] + 1)
+    in_a_row = places == list(range(row.start, row.stop))
+    return itemgetter(row) if in_a_row else itemgetter(*places), decoder.decode
 
 
 def _net(name_at: int, pairs: Sequence[Pair]) -> Build:
