@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ai4infra.client import Azure, connect
     from ai4infra.client_audit import Audited
     from ai4infra.client_data import CopyOptions, CopyReceipt
+    from ai4infra.client_diagnose import diagnose
     from ai4infra.client_storage import Access
+    from ai4infra.diagnosis.answer import Diagnosis, Evidence, Fix, GpuRow, Phase, Verdict
     from ai4infra.errors import (
         Ai4infraError,
         ConflictError,
@@ -59,7 +61,9 @@ _HOMES = {
     "client": ("Azure", "connect"),
     "client_audit": ("Audited",),
     "client_data": ("CopyOptions", "CopyReceipt"),
+    "client_diagnose": ("diagnose",),
     "client_storage": ("Access",),
+    "diagnosis.answer": ("Diagnosis", "Evidence", "Fix", "GpuRow", "Phase", "Verdict"),
     "errors": (
         "Ai4infraError",
         "ConflictError",
@@ -110,8 +114,12 @@ __all__ = [
     "ConflictError",
     "CopyOptions",
     "CopyReceipt",
+    "Diagnosis",
+    "Evidence",
     "Finding",
+    "Fix",
     "ForbiddenError",
+    "GpuRow",
     "Need",
     "NeedAnswer",
     "NeedReport",
@@ -119,6 +127,7 @@ __all__ = [
     "NotFoundError",
     "NotRegisteredError",
     "Offer",
+    "Phase",
     "Placement",
     "Plan",
     "PolicyDeniedError",
@@ -141,8 +150,10 @@ __all__ = [
     "Summary",
     "ThrottledError",
     "UsageError",
+    "Verdict",
     "__version__",
     "connect",
+    "diagnose",
 ]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,12 +21,9 @@ from ai4infra.cli.options import (
     filled,
 )
 from ai4infra.cli.output import Output
-from ai4infra.errors import EXIT_NO, UsageError
+from ai4infra.errors import EXIT_NO
 
 if TYPE_CHECKING:
-    from ai4infra.diagnosis.answer import Question
-    from ai4infra.diagnosis.logs import LogSource
-    from ai4infra.diagnosis.series import Collector
     from ai4infra.model import GpuFacts
 
 EXAMPLES = """
@@ -95,19 +91,20 @@ def replay(options: Options, **given: Any) -> None:
     """
     from ai4infra.cli.diagnose_pages import diagnosis_page
     from ai4infra.cli.diagnose_report import check_report, write_report
-    from ai4infra.diagnosis.verdict import diagnose as judged
+    from ai4infra.client_diagnose import replay as replayed
 
     out = Output(options)
     paths = [*given["captures"], *(p for name in _LOGS for p in given[f"{name}_logs"])]
     _check(paths)
-    size = known_size(given["size"])
     if given["report"]:
         check_report(given["report"], *paths)
-    collector, question = _collect(paths, size, given["price"], given["currency"])
-    found = in_money(judged(collector, question), question, options, given)
-    out.result(diagnosis_page(found, size))
+    done = replayed(
+        paths, size=given["size"], price_per_hour=given["price"], currency=given["currency"]
+    )
+    found = in_money(done.diagnosis, done.collected, done.question, options, given)
+    out.result(diagnosis_page(found, done.size))
     if given["report"]:
-        write_report(given["report"], found, collector, question.host)
+        write_report(given["report"], found, done.collected, done.question.host)
     for warning in found.warnings:
         out.warn(warning)
     if found.verdict.starving:
@@ -130,57 +127,6 @@ def _check(paths: Sequence[str]) -> None:
 
 def known_size(name: str | None) -> GpuFacts | None:
     """Return what is known of a VM size; raises UsageError for one that nobody knows."""
-    from ai4infra.gpus import all_sizes, facts
-    from ai4infra.ids import close_names
+    from ai4infra.client_diagnose import known_size as known
 
-    if name is None:
-        return None
-    found = facts(name)
-    if found.source is None:
-        close = close_names(name, all_sizes())
-        hint = f"Did you mean {' or '.join(close)}?" if close else None
-        raise UsageError(f"There is no GPU size called {name!r}.", hint=hint)
-    return found
-
-
-def _collect(
-    paths: Sequence[str], size: GpuFacts | None, price: float | None, currency: str
-) -> tuple[Collector, Question]:
-    from ai4infra.diagnosis.files import opened
-    from ai4infra.diagnosis.series import Collector
-
-    collector = Collector()
-    with ExitStack() as stack:
-        sources = [stack.enter_context(opened(path)) for path in paths]
-        for source in sources:
-            collector.extend(source.samples())
-    remarks = tuple(_remarks(paths, sources))
-    if all(source.notes.empty and not source.notes.lost_gpus for source in sources):
-        raise UsageError(f"There is no sample in {', '.join(paths)}.", hint=next(iter(remarks)))
-    return collector, _question(sources, size, price, currency, remarks)
-
-
-def _question(
-    sources: Sequence[LogSource],
-    size: GpuFacts | None,
-    price: float | None,
-    currency: str,
-    remarks: tuple[str, ...],
-) -> Question:
-    from ai4infra.diagnosis.answer import Question
-    from ai4infra.diagnosis.logs import one_host
-    from ai4infra.gpus import facts
-
-    host = one_host(source.host for source in sources)
-    return Question(
-        host=host,
-        size=size or (facts(host.size) if host.size else None),
-        price_per_hour=price,
-        currency=currency,
-        remarks=remarks,
-    )
-
-
-def _remarks(paths: Sequence[str], sources: Sequence[LogSource]) -> Iterator[str]:
-    for path, source in zip(paths, sources, strict=True):
-        yield from (f"{path}: {text}" for text in source.notes.remarks())
+    return known(name)

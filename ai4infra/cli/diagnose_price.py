@@ -13,6 +13,7 @@ from ai4infra.cli.options import F, Options, filled, number, switch
 
 if TYPE_CHECKING:
     from ai4infra.diagnosis.answer import Diagnosis, Question
+    from ai4infra.diagnosis.series import Collector
     from ai4infra.model import Price
 
 
@@ -65,7 +66,11 @@ def _currency(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 
 def in_money(
-    found: Diagnosis, question: Question, options: Options, given: dict[str, Any]
+    found: Diagnosis,
+    collected: Collector,
+    question: Question,
+    options: Options,
+    given: dict[str, Any],
 ) -> Diagnosis:
     """Return a diagnosis with its lost GPU time at list price, where no price was said.
 
@@ -78,8 +83,11 @@ def in_money(
         return found
     if not found.verdict.lost_share:
         return found
+    from ai4infra.diagnosis.verdict import diagnose
+
     price, warnings = _listed(options, region, size, given["currency"])
-    return _with_price(found, price, f"{size} in {region}", warnings)
+    asked = question._replace(remarks=(*question.remarks, *warnings))
+    return diagnose(collected, _at_price(asked, price, f"{size} in {region}") if price else asked)
 
 
 def _listed(
@@ -108,19 +116,11 @@ def _listed(
     return price, () if price else tuple(said) or (missing,)
 
 
-def _with_price(
-    found: Diagnosis, price: Price | None, what: str, warnings: tuple[str, ...]
-) -> Diagnosis:
-    from msgspec.structs import replace
-
-    verdict = found.verdict
-    if price is not None and verdict.lost_share is not None:
-        since = f", in force since {price.effective_date}" if price.effective_date else ""
-        verdict = replace(
-            verdict,
-            lost_per_hour=price.per_hour * verdict.lost_share,
-            currency=price.currency,
-            price_basis=f"list price of {what}, {price.per_hour:,.2f} {price.currency} an hour"
-            f" (pay-as-you-go, Linux{since})",
-        )
-    return replace(found, verdict=verdict, warnings=(*found.warnings, *warnings))
+def _at_price(question: Question, price: Price, what: str) -> Question:
+    since = f", in force since {price.effective_date}" if price.effective_date else ""
+    return question._replace(
+        price_per_hour=price.per_hour,
+        currency=price.currency,
+        price_basis=f"list price of {what}, {price.per_hour:,.2f} {price.currency} an hour"
+        f" (pay-as-you-go, Linux{since})",
+    )

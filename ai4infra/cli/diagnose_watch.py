@@ -119,7 +119,7 @@ def _judge(
     found = diagnose(collected, question)
     with suppress(KeyboardInterrupt):
         # Ctrl-C here means that the price is not worth the wait; the verdict is.
-        found = in_money(found, question, options, given)
+        found = in_money(found, collected, question, options, given)
     out.result(diagnosis_page(found, size))
     for warning in found.warnings:
         out.warn(warning)

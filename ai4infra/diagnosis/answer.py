@@ -63,7 +63,9 @@ class Verdict(Record, frozen=True, kw_only=True):
 
     cause: Cause
     detail: str | None
-    """``communication``, ``straggler``, ``small-batches``; None where the cause says it all."""
+    """``communication``, ``straggler``, ``small-batches``, ``held`` (memory is in use and nothing
+    computes), ``held-feed``, ``too-few-samples``, ``no-gpu-memory``; None where the cause says all.
+    """
     subject: str | None
     """Device, mount or interface that the GPUs wait for."""
     gpus: tuple[str, ...]
@@ -101,6 +103,8 @@ class Question(NamedTuple):
     size: GpuFacts | None = None
     price_per_hour: float | None = None
     currency: str | None = None
+    price_basis: str | None = None
+    """Where the price comes from; None where somebody said it."""
     remarks: tuple[str, ...] = ()
     """What the readers of the logs have to say; becomes part of the warnings."""
 
@@ -112,11 +116,14 @@ _SENTENCES: dict[Cause, str] = {
     "checkpoint": "The GPUs wait while checkpoints are written.",
     "gpu": "The GPUs are fed: they are the limit.",
     "idle": "No GPU is in use.",
-    "other": "The GPUs wait, and neither storage, network nor CPUs are the limit.",
+    "other": "The GPUs wait, and neither storage, network nor CPUs as a whole are the limit.",
     "undetermined": "What the GPUs do, or wait for, cannot be told from this.",
 }
 _DETAILS = {
     "communication": "The GPUs wait for each other: communication, not data, is the limit.",
+    "held": "The GPUs hold a model, and nothing asks them to compute.",
+    "held-feed": "The GPUs hold a model and do not compute; whether a job waits for what comes in"
+    " over the network is unknown.",
     "too-few-samples": "There are too few readings to tell anything.",
     "no-gpu-memory": "The disks are read from and no GPU computes; whether a job waits is unknown.",
 }

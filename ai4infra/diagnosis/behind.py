@@ -510,6 +510,7 @@ def mount_facts(found: Behind, interface: str | None = None) -> MountFacts:
         device=_name(found.device),
         cache_class=_cache_class(found),
         interface=interface if kind != "local" else None,
+        source=found.source if kind != "local" else None,
     )
 
 

@@ -33,6 +33,7 @@ class _Layout(NamedTuple):
     used: int
     clock: int
     received: int
+    active: int
 
 
 def read_dmon(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
@@ -40,10 +41,11 @@ def read_dmon(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
     percent, plain, mib = Memo(1.0, most=1.0, divisor=100), Memo(1.0), Memo(MIB)
     clock = Clock()
     layout: _Layout | None = None
-    width = date = time = gpu_at = sm = mem = pwr = fb = pclk = rxpci = -1
+    width = date = time = gpu_at = sm = mem = pwr = fb = pclk = rxpci = active = -1
+    commas = False
     broken, last, time_s = False, "", None
     for line in lines:
-        fields = line.split()
+        fields = (line.replace(",", " ") if commas else line).split()
         if line[-1:] != "\n" and broken:
             notes.cut = bool(fields)
             break
@@ -51,16 +53,19 @@ def read_dmon(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
             broken = broken or line[-1:] == "\n"
             layout = _other(line, fields, layout, notes)
             if layout is not None:
-                width, date, time, gpu_at, _, sm, mem, pwr, fb, pclk, rxpci = layout
+                width, date, time, gpu_at, _, sm, mem, pwr, fb, pclk, rxpci, active = layout
+            commas = commas or (line.startswith("#") and "," in line)
             continue
         if time >= 0 and fields[time] != last:
             last = fields[time]
             time_s = clock.of(last) if date < 0 else clock.on_date(fields[date], last)
+            if not notes.days and clock.first_day is not None:
+                notes.days = frozenset([clock.first_day])
         fields.append(_MISSING)
         yield GpuSample(
             time_s=time_s,
             gpu=fields[gpu_at] if layout.instance < 0 else _instance(fields, layout),
-            utilization=percent[fields[sm]],
+            utilization=percent[fields[sm] if fields[sm] != _MISSING else fields[active]],
             memory_activity=percent[fields[mem]],
             power_w=plain[fields[pwr]],
             memory_used_bytes=mib[fields[fb]],
@@ -81,10 +86,17 @@ def _other(line: str, fields: list[str], layout: _Layout | None, notes: Notes) -
     if not fields[0].startswith("#"):
         remark(line, notes)
         return layout
-    names = line.replace("#", " ", 1).casefold().split()
-    if "gpu" not in names or "idx" in names:
-        return layout
-    return _layout(names)
+    names = header_names(line)
+    return _layout(names) if names else layout
+
+
+def header_names(line: str) -> list[str]:
+    """Return the names in a header of dmon, by blanks or commas; none for any other line."""
+    names = line.replace("#", " ", 1).replace(",", " ").casefold().split()
+    if "gpu" not in names or not line.lstrip("\ufeff ").startswith("#"):
+        return []
+    # nvidia-smi pmon has one row for each process.
+    return [] if "idx" in names or "pid" in names else names
 
 
 def _layout(names: list[str]) -> _Layout:
@@ -97,12 +109,13 @@ def _layout(names: list[str]) -> _Layout:
         time=at("time"),
         gpu=at("gpu"),
         instance=at(*_INSTANCE),
-        utilization=at("sm", "gract", "smutil"),
+        utilization=at("sm", "smutil"),
         memory=at("mem"),
         power=at("pwr"),
         used=at("fb"),
         clock=at("pclk"),
         received=at("rxpci"),
+        active=at("gract"),
     )
 
 

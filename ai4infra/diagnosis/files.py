@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -15,16 +18,31 @@ from ai4infra.diagnosis.logs import LogSource
 from ai4infra.diagnosis.samples import Notes
 from ai4infra.errors import NotFoundError, UsageError
 
-_GZIP = b"\x1f\x8b"
 STDIN = "-"
+_HEAD = 1 << 16
+"""A first line that is longer than this is no line."""
+_PACKED: dict[bytes, Callable[[BinaryIO], object]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"BZh": bz2.BZ2File,
+}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""PowerShell writes this with ``>``."""
+_OTHERS = {
+    b"\x28\xb5\x2f\xfd": "It is packed by zstd: `zstd -d` unpacks it.",
+    b"PK\x03\x04": "It is a ZIP archive: unpack it.",
+    b"\x96\xd5": "It is sar's own file: `sar -u -d -n DEV -f FILE > sar.txt` prints it.",
+    b"\xd5\x96": "It is sar's own file: `sar -u -d -n DEV -f FILE > sar.txt` prints it.",
+}
 
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[LogSource]:
-    """Open a log or capture, plain or gzip; ``-`` is the standard input.
+    """Open a log or capture, plain or packed (gzip, xz, bzip2); ``-`` is the standard input.
 
-    Bytes that are no UTF-8 become question marks: names of devices and numbers have none. Raises
-    NotFoundError or UsageError where there is nothing to read.
+    Text is UTF-8, or UTF-16 with its mark. Bytes that are none become question marks: names of
+    devices and numbers have none. Raises NotFoundError or UsageError where there is nothing to
+    read.
     """
     if str(path) == STDIN:
         with _source(sys.stdin.buffer, "The standard input") as source:
@@ -36,30 +54,63 @@ def opened(path: str | Path) -> Iterator[LogSource]:
 
 @contextmanager
 def _source(file: BinaryIO, name: str) -> Iterator[LogSource]:
-    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(_raw(file))
-    packed = buffered.peek(2)[:2] == _GZIP
-    plain = cast("BinaryIO", gzip.GzipFile(fileobj=buffered)) if packed else buffered
+    buffered = file if isinstance(file, io.BufferedReader) else _buffered(file)
+    unpack = next((how for sign, how in _PACKED.items() if _begins(buffered, sign)), None)
     notes = Notes()
-    with io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace") as text:
-        yield LogSource(_until_broken(text, notes) if packed else text, name, notes)
+    try:
+        plain = _buffered(unpack(cast("BinaryIO", buffered))) if unpack else buffered
+        encoding = _encoding(plain, name)
+    except _BROKEN as error:
+        raise UsageError(f"{name} cannot be unpacked: it is cut off or damaged.") from error
+    with io.TextIOWrapper(plain, encoding=encoding, errors="replace") as text:
+        lines = iter(text) if _has_lines(plain, encoding) else iter(partial(text.read, _HEAD), "")
+        yield LogSource(_until_broken(lines, notes) if unpack else lines, name, notes)
+
+
+def _buffered(file: object) -> io.BufferedReader:
+    return io.BufferedReader(cast("io.RawIOBase", file), _HEAD)
+
+
+def _begins(file: io.BufferedReader, sign: bytes) -> bool:
+    return file.peek(len(sign))[: len(sign)] == sign
+
+
+def _encoding(file: io.BufferedReader, name: str) -> str:
+    """Return how the text is written; raises UsageError for what is no text."""
+    if any(_begins(file, sign) for sign in _UTF_16):
+        return "utf-16"
+    hint = next((text for sign, text in _OTHERS.items() if _begins(file, sign)), None)
+    head = file.peek(1)[:512]
+    if hint or head.count(0) * 10 > len(head):
+        raise UsageError(f"{name} is no text.", hint=hint or "Logs are what the tools print.")
+    return "utf-8-sig"
+
+
+def _has_lines(file: io.BufferedReader, encoding: str) -> bool:
+    """Tell whether lines end: JSON without line breaks is read in pieces."""
+    head = file.peek(_HEAD)
+    return len(head) < _HEAD or encoding == "utf-16" or b"\n" in head
 
 
 def _open(path: Path) -> BinaryIO:
     try:
-        return path.open("rb")
+        return path.open("rb", buffering=_HEAD)
     except FileNotFoundError as error:
         raise NotFoundError(f"There is no file {path}.") from error
+    except IsADirectoryError as error:
+        raise UsageError(
+            f"{path} cannot be read: it is a folder.", hint="Name the logs in it."
+        ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _raw(file: BinaryIO) -> io.RawIOBase:
-    return cast("io.RawIOBase", file)
+_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, OSError)
 
 
 def _until_broken(lines: Iterable[str], notes: Notes) -> Iterator[str]:
     try:
         yield from lines
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+    except _BROKEN:
         # The writer was killed; what came before is whole.
         notes.cut = True

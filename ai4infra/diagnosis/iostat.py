@@ -12,8 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from ai4infra.diagnosis.samples import Notes
-from ai4infra.diagnosis.sysstat import SysstatSample, Table, odd_values, sample, table_of
-from ai4infra.diagnosis.text import Clock, cpu_count
+from ai4infra.diagnosis.sysstat import (
+    SysstatSample,
+    Table,
+    is_device_header,
+    odd_values,
+    sample,
+    table_of,
+)
+from ai4infra.diagnosis.text import Clock, cpu_count, days_in
 
 HELD_SAMPLES = 20_000
 """More than this in one report is no report: memory stays bounded whatever the input."""
@@ -158,6 +165,7 @@ class _Reader:
         ended = self.end()
         self.first.omitted = commanded
         self.notes.cpus = cpu_count(line) or self.notes.cpus
+        self.notes.days = days_in(line)
         self.seen.clear()
         self.table, self.width, self.blanks = None, 0, 0
         return ended
@@ -201,6 +209,8 @@ class _Reader:
 def _header(fields: list[str]) -> Table | None:
     if fields[0] == _CPU_LABEL:
         return table_of(("CPU", *fields[1:]), named=False)
+    if is_device_header(fields):
+        fields = ["Device", *fields[1:]]
     table = table_of(tuple(fields))
     return table if table and table.kind == "disk" else None
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ai4infra.diagnosis.rules import Rules
+from ai4infra.diagnosis.rules import Limits, Rules
 from ai4infra.diagnosis.samples import DiskClass, Host
 from ai4infra.diagnosis.series import Collector, Kind, Series, Stats, window
 from ai4infra.model import GpuFacts
 
+_NAMESPACE = re.compile(r"nvme\d+n(\d+)", re.ASCII)
 _PARTITION = re.compile(r"(.*\d)p\d+|(.*[a-z])\d+")
 
 
@@ -28,6 +29,8 @@ class Disk(NamedTuple):
     queue: float | None
     busy: float | None
     ceiling_bytes_s: float | None
+    told: bool
+    """True where reads are told from writes."""
 
 
 class Net(NamedTuple):
@@ -127,10 +130,18 @@ def disks(
                 known.disk_class if known else None,
                 known.ceiling_bytes_s if known else None,
                 size,
-                nvme=name.startswith(rules.nvme_devices),
+                nvme=_is_parallel(name, known.disk_class if known else None, rules),
             )
         )
     return tuple(found)
+
+
+def _is_parallel(name: str, disk_class: DiskClass | None, rules: Rules) -> bool:
+    """Tell local NVMe from managed disks, which newer sizes attach as namespaces 2 and up."""
+    if disk_class is not None:
+        return disk_class == "local-nvme"
+    namespace = _NAMESPACE.fullmatch(name)
+    return name.startswith(rules.nvme_devices) and (namespace is None or namespace[1] == "1")
 
 
 def whole_disks(names: Iterable[str], rules: Rules) -> list[str]:
@@ -175,6 +186,7 @@ def _disk(
         queue,
         stats.mean("busy"),
         ceiling,
+        read is not None or reads is not None,
     )
 
 
@@ -184,7 +196,7 @@ def network(
     """Return what all interfaces together moved."""
     if not stats:
         return None
-    names = counted_interfaces(stats, host, rules)
+    names = once_each(stats, counted_interfaces(stats, host, rules))
     facts = [each.ceiling_bytes_s for each in host.interfaces if each.interface in names]
     known = [ceiling for ceiling in facts if ceiling is not None]
     ceiling = sum(known) if known else None
@@ -206,6 +218,29 @@ def counted_interfaces(names: Iterable[str], host: Host, rules: Rules) -> list[s
     if set(outside) - virtual:
         children |= virtual
     return sorted(set(outside) - children)
+
+
+def once_each(stats: Mapping[str, Stats], names: Sequence[str]) -> list[str]:
+    """Leave out interfaces that count the same bytes as one before them.
+
+    Older images call the virtual function of accelerated networking ``eth1``.
+    """
+    kept: list[str] = []
+    for name in names:
+        if not any(_same_traffic(stats[name], stats[other]) for other in kept):
+            kept.append(name)
+    return kept
+
+
+def _same_traffic(one: Stats, other: Stats) -> bool:
+    for field in ("received_bytes_s", "sent_bytes_s"):
+        here, there = one.mean(field), other.mean(field)
+        if here is None or there is None or abs(here - there) > _SAME * max(here, there):
+            return False
+    return (one.mean("received_bytes_s") or 0.0) + (one.mean("sent_bytes_s") or 0.0) > _SOME_BYTES
+
+
+_SAME, _SOME_BYTES = 0.02, 1e6
 
 
 def cpu(stats: Mapping[str, Stats], host: Host) -> Cpu | None:
@@ -233,14 +268,45 @@ def _total(values: Iterable[float | None]) -> float | None:
 
 
 def writing_spans(collected: Collector, rules: Rules) -> dict[int, float]:
-    """Return how many bytes a second were written in each span, to disks or out of the machine."""
-    found: dict[int, float] = {}
+    """Return how many bytes a second were written in each span, to disks or out of the machine.
+
+    What came in over the network and goes to a disk fills a cache: it is no checkpoint.
+    """
+    found = {span: -received for span, received in _received(collected, rules).items()}
     for series, read, write in (
         (collected.series["disk"], "read_bytes_s", "write_bytes_s"),
         (collected.series["net"], "received_bytes_s", "sent_bytes_s"),
     ):
         for span, row in series.cells.items():
             found[span] = found.get(span, 0.0) + _written(series, row, read, write, rules)
+    return found
+
+
+def _received(collected: Collector, rules: Rules) -> dict[int, float]:
+    """Return how many bytes a second came in, in spans in which hardly anything went out."""
+    series = collected.series["net"]
+    found = {}
+    for span, row in series.cells.items():
+        stats = {name: Stats("net", cell) for name, cell in row.items()}
+        names = once_each(stats, counted_interfaces(stats, Host(), rules))
+        received = _total(stats[name].mean("received_bytes_s") for name in names) or 0.0
+        sent = _total(stats[name].mean("sent_bytes_s") for name in names) or 0.0
+        found[span] = received if received > rules.limits.net_one_way * sent else 0.0
+    return found
+
+
+def moving_spans(series: Series, subjects: Sequence[str], limits: Limits) -> set[int]:
+    """Return the spans in which something was read from disks, or received by interfaces."""
+    if series.kind == "disk":
+        least = {"read_bytes_s": limits.disk_read_bytes, "reads_s": limits.disk_reads}
+    else:
+        least = {"received_bytes_s": limits.net_feed_bytes}
+    found = set()
+    for span, row in series.cells.items():
+        known = [Stats(series.kind, row[name]) for name in subjects if name in row]
+        for field, floor in least.items():
+            if (_total(stats.mean(field) for stats in known) or 0.0) >= floor:
+                found.add(span)
     return found
 
 
@@ -252,7 +318,7 @@ def _written(
     if series.kind == "disk":
         names = whole_disks(stats, rules)
     else:
-        names = counted_interfaces(stats, Host(), rules)
+        names = once_each(stats, counted_interfaces(stats, Host(), rules))
     written = _total(stats[name].mean(write) for name in names) or 0.0
     done = _total(stats[name].mean(read) for name in names) or 0.0
     return written if written > rules.limits.net_one_way * done else 0.0

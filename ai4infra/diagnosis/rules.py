@@ -38,9 +38,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     cpu_full: float
     loader_core: float
     loader_wait: float
+    loader_asleep: float
     iowait_cores: float
     net_feed_bytes: float
     net_one_way: float
+    feed_together: float
     checkpoint_write_bytes: float
     checkpoint_lost: float
     checkpoint_share: float

@@ -125,6 +125,8 @@ class MountFacts(Record, frozen=True, kw_only=True):
     cache_class: DiskClass | Literal["none"] | None = None
     """What the cache of a remote mount lies on; ``none`` is no cache."""
     interface: str | None = None
+    source: str | None = None
+    """What is mounted: ``ACCOUNT/CONTAINER`` of BlobFuse2, the server and share of others."""
 
 
 class InterfaceFacts(Record, frozen=True, kw_only=True):
@@ -189,6 +191,8 @@ class Notes:
         """First report of iostat: dropped, kept as the only one, or not printed (``-y``)."""
         self.cpus: int | None = None
         self.gpu_model: str | None = None
+        self.days: frozenset[int] = frozenset()
+        """Days that times count from: several where a date can be read in two ways."""
         self.lost_gpus: dict[str, str] = {}
         """GPU to what the driver said of it; ``driver`` when it is the driver that failed."""
 

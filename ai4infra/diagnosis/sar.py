@@ -17,8 +17,9 @@ from ai4infra.diagnosis.sysstat import (
     odd_values,
     sample,
     table_of,
+    whole_name,
 )
-from ai4infra.diagnosis.text import Clock, cpu_count, number, time_of_day
+from ai4infra.diagnosis.text import Clock, cpu_count, days_in, number, time_of_day
 
 _HEADERS = 64
 """Headers that are remembered by their text after the time; a log has a few."""
@@ -30,12 +31,19 @@ def read_sar(lines: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
     broken = False
     width, comma = -1, False
     build: Build = _nothing
+    numbered = -1
     last, time_s = "", None
     for line in lines:
         fields = (line.replace(",", ".") if comma else line).split()
         if len(fields) == width and (line[-1] == "\n" or not broken):
             if fields[0] != last:
                 last, time_s = fields[0], reader.seconds(fields)
+            if numbered >= 0:
+                if fields[numbered][:3] == "dev":
+                    fields[numbered] = whole_name(fields[numbered])
+                else:
+                    # Without -p all names of a table are numbers, and with it none is.
+                    numbered = -1
             # A row of the average has no time, and is built below or not at all.
             built = None if time_s is None else build(fields, time_s)
             if built is not None:
@@ -54,6 +62,7 @@ def read_sar(lines: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
             yield odd
         table, comma = reader.table, reader.comma
         width, build = (table.width, table.build) if table else (-1, _nothing)
+        numbered = table.name_at if table and table.kind == "disk" else -1
 
 
 def _nothing(words: list[str], time_s: float | None) -> None:
@@ -84,6 +93,7 @@ class _Reader:
             self.table = self.headers[titles]
         elif fields[0] == "Linux":
             self.notes.cpus = cpu_count(line) or self.notes.cpus
+            self.notes.days = self.notes.days or days_in(line)
             self.table = None
         elif time_of_day(fields[0]) is not None:
             return self._timed(titles, fields)
@@ -106,7 +116,7 @@ def _odd_row(table: Table, fields: list[str], time_s: float | None) -> SysstatSa
     if len(fields) != table.width:
         return None
     found = odd_values(table, fields)
-    return sample(table.kind, fields[table.name_at], time_s, found) if found else None
+    return sample(table.kind, whole_name(fields[table.name_at]), time_s, found) if found else None
 
 
 def _is_header(fields: list[str]) -> bool:
@@ -118,6 +128,6 @@ def header_of(fields: list[str]) -> Table | None:
     """Return the table that a header begins; None for a table of other things."""
     if len(fields) < 2:
         return None
-    # After 01:24:46 comes PM in some locales, and a title in the others.
-    prefix = 1 if is_title(fields[1]) else 2
+    # After 01:24:46 comes PM or p. m. in some locales, and a title in the others.
+    prefix = next((at for at in (1, 2, 3) if at < len(fields) and is_title(fields[at])), 2)
     return table_of(tuple(fields[prefix:]), prefix=prefix)

@@ -76,7 +76,7 @@ class Series:
         """False where samples had no time: then spans count samples."""
         self._counts: dict[str, int] = {}
         self._size = 1 + 2 * len(FIELDS[kind])
-        self._last_s = -1.0
+        self._last_s = math.nan
         self._last_row: dict[str, Cell] = {}
 
     def cell(self, subject: str, time_s: float | None) -> Cell | None:
@@ -122,7 +122,7 @@ class Series:
             for subject, cell in row.items():
                 add(into.setdefault(subject, [0.0] * self._size), cell)
         self.cells, self.span_s = joined, span_s
-        self._last_s = -1.0
+        self._last_s = math.nan
 
 
 def add(into: Cell, cell: Cell) -> None:
@@ -194,7 +194,7 @@ class Collector:
         waits = (
             sample.read_wait_s if sample.reads_s else None,
             sample.write_wait_s if sample.writes_s else None,
-            sample.wait_s if sample.operations_s else None,
+            sample.wait_s if _operations(sample) else None,
         )
         for at, wait in zip((13, 15, 17), waits, strict=True):
             if wait is None:
@@ -219,6 +219,13 @@ class Collector:
         if cell is not None:
             self.roles[name] = sample.role
             _sum(cell, sample, FIELDS["process"], 1)
+
+
+def _operations(sample: DiskSample) -> float | None:
+    """Return all requests a second; sysstat 9 tells reads from writes, but not their waits."""
+    if sample.operations_s is not None or sample.reads_s is None:
+        return sample.operations_s
+    return sample.reads_s + (sample.writes_s or 0.0)
 
 
 def _sum(cell: Cell, sample: Sample, fields: Iterable[str], at: int) -> None:

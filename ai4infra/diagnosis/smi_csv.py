@@ -16,6 +16,7 @@ from ai4infra.diagnosis.text import KIB, MIB, Clock, number, whole_lines
 _UNITS = {"%": 1.0, "MiB": MIB, "KiB": KIB, "GiB": MIB * 1024, "W": 1.0, "MHz": 1.0, "": 1.0}
 _GPU_NAMES = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial")
 _UTILIZATION = "utilization.gpu"
+_MEASURED = (_UTILIZATION, "utilization.memory", "memory.used", "power.draw", "temperature.gpu")
 
 
 class _Column(NamedTuple):
@@ -25,8 +26,10 @@ class _Column(NamedTuple):
 
 def is_header(line: str) -> bool:
     """Tell whether a line is the header of such a log."""
+    if not any(name in line.casefold() for name in _MEASURED):
+        return False
     names = set(_columns(line))
-    return bool(names & {*_GPU_NAMES, "timestamp", "name"}) and any("." in n for n in names)
+    return bool(names & {*_MEASURED}) and "pid" not in names
 
 
 def read_smi_csv(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
@@ -62,9 +65,9 @@ def _sample(cells: list[str], columns: dict[str, _Column], clock: Clock, notes: 
         column = next((columns[name] for name in names if name in columns), None)
         return _value(cells[column.at], column.unit or _default_unit(names[0])) if column else None
 
-    notes.gpu_model = notes.gpu_model or text("name") or None
+    notes.gpu_model = notes.gpu_model or text("name") or text("gpu_name") or None
     return GpuSample(
-        time_s=_time(text("timestamp"), clock),
+        time_s=_time(text("timestamp"), clock, notes),
         gpu=_gpu(cells, columns),
         utilization=_most_one(value(_UTILIZATION)),
         memory_activity=_most_one(value("utilization.memory")),
@@ -109,7 +112,10 @@ def _enabled(cell: str) -> bool | None:
     return {"enabled": True, "disabled": False}.get(cell.casefold())
 
 
-def _time(cell: str, clock: Clock) -> float | None:
+def _time(cell: str, clock: Clock, notes: Notes) -> float | None:
     """Return the seconds of ``2026/01/05 08:47:16.977``; milliseconds order GPUs, nothing else."""
     day, _, time = cell.partition(" ")
-    return clock.on_date(day, time) if time else clock.of(cell)
+    seconds = clock.on_date(day, time) if time else clock.of(cell)
+    if not notes.days and clock.first_day is not None:
+        notes.days = frozenset([clock.first_day])
+    return seconds

@@ -6,6 +6,7 @@ from the name: kB is 1024 bytes, a sector and a Blk are 512 (iostat(1), sar(1)).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter, mul
@@ -105,6 +106,32 @@ def is_title(text: str) -> bool:
     return key in _NAMES or any(key in columns for columns in _COLUMNS.values()) or "/" in key
 
 
+def is_device_header(titles: Sequence[str]) -> bool:
+    """Tell the titles of iostat's devices; older releases translate the first of them."""
+    keys = [column_key(title) for title in titles]
+    if keys[0] == "device":
+        return len(keys) > 1
+    if keys[0] in _DISK or keys[0][:1].isdigit() or any(key in _NAMES for key in keys):
+        return False
+    return sum(key in _DISK for key in keys) >= 3
+
+
+def whole_name(name: str) -> str:
+    """Return the name of a device that sar calls by its numbers, where they tell it."""
+    match = _NUMBERS.fullmatch(name)
+    if match is None:
+        return name
+    major, minor = int(match[1]), int(match[2])
+    if major == _SCSI_DISK:
+        part = str(minor % 16) if minor % 16 else ""
+        return f"sd{chr(ord('a') + minor // 16)}{part}"
+    return f"md{minor}" if major == _ARRAY else name
+
+
+_NUMBERS = re.compile(r"dev(\d{1,4})-(\d{1,3})", re.ASCII)
+_SCSI_DISK, _ARRAY = 8, 9
+
+
 @lru_cache(maxsize=256)
 def table_of(titles: tuple[str, ...], *, prefix: int = 0, named: bool = True) -> Table | None:
     """Return the table that a header line begins; None for a table of other things.
@@ -157,7 +184,9 @@ def _reader(places: Sequence[int]) -> tuple[Callable[[list[str]], Any], Callable
         # One place alone would be picked as a word, not as a tuple of words.
         places *= 2
     decoder = msgspec.json.Decoder(tuple[(_Number,) * len(places)])  # type: ignore[misc]
-    return itemgetter(*places), decoder.decode
+    row = slice(places[0], places[-1] + 1)
+    in_a_row = places == list(range(row.start, row.stop))
+    return itemgetter(row) if in_a_row else itemgetter(*places), decoder.decode
 
 
 def _net(name_at: int, pairs: Sequence[Pair]) -> Build:

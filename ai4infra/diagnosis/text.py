@@ -64,7 +64,8 @@ class Clock:
     def __init__(self) -> None:
         self._last = ""
         self._last_day = ""
-        self._first_day: int | None = None
+        self.first_day: int | None = None
+        """Day that times count from, where dates were printed."""
         self._seconds: float | None = None
         self._minute = self._half = "-"
         self._minute_s = 0.0
@@ -98,9 +99,9 @@ class Clock:
     def _read_dated(self, day: int | None, of_day: float | None) -> float | None:
         if day is None or of_day is None:
             return None
-        if self._first_day is None:
-            self._first_day = day
-        return (day - self._first_day) * DAY_S + of_day
+        if self.first_day is None:
+            self.first_day = day
+        return (day - self.first_day) * DAY_S + of_day
 
     def _read(self, text: str) -> float | None:
         of_day = time_of_day(text)
@@ -154,6 +155,24 @@ def _last(matches: Iterable[re.Match[str]]) -> re.Match[str] | None:
     for match in matches:
         found = match
     return found
+
+
+_ANY_DATE = re.compile(r"(?<!\S)(\d{1,4})[-./年](\d{1,2})[-./月](\d{2,4})日?(?!\S)")
+
+
+def days_in(line: str) -> frozenset[int]:
+    """Return the days that a date in the first line of a report can mean, in any locale's order."""
+    match = _ANY_DATE.search(line)
+    if match is None:
+        return frozenset()
+    first, second, third = int(match[1]), int(match[2]), int(match[3])
+    if len(match[1]) == 4:
+        orders = [(first, second, third)]
+    else:
+        year = third + 2000 if third < 100 else third
+        orders = [(year, first, second), (year, second, first)]
+    days = (days_of(f"{year:04}-{month:02}-{day:02}") for year, month, day in orders)
+    return frozenset(day for day in days if day is not None)
 
 
 _CPUS = re.compile(r"\((\d{1,5}) (?:\S+ )?CPU\)")

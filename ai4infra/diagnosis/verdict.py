@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
+from msgspec.structs import replace
+
 from ai4infra.diagnosis.answer import (
     Cause,
     Confidence,
@@ -28,12 +30,17 @@ from ai4infra.diagnosis.answer import (
     sentence,
 )
 from ai4infra.diagnosis.causes import Causes, Finding
-from ai4infra.diagnosis.observe import observe, writing_spans
+from ai4infra.diagnosis.fixes import filled
+from ai4infra.diagnosis.observe import moving_spans, observe, writing_spans
 from ai4infra.diagnosis.phases import Level, split
 from ai4infra.diagnosis.rules import Limits, Rules, rules
 from ai4infra.diagnosis.series import Collector, Kind, Stats, window
 
 _STEPS: tuple[Confidence, ...] = ("low", "medium", "high")
+_WHOLE_JOB = (
+    "The others do work, so only what it loses itself is counted; where all are ranks of one job,"
+    " they wait for it at each step."
+)
 _STARVING: tuple[Cause, ...] = ("fetch", "prep", "network", "checkpoint")
 
 
@@ -45,6 +52,8 @@ MISSING = {
     "gpu": "GPU utilisation: nvidia-smi dmon -s pum -o DT > gpu.txt, then --gpu gpu.txt.",
     "mig": "GPU utilisation under MIG: DCGM fields 1001 and 1002 (dcgmi dmon -e 1001,1002);"
     " nvidia-smi has none for a split GPU.",
+    "process": "Loader processes: ai4infra diagnose watch --duration 60; a few that are at their"
+    " limit do not show in the mean of all cores.",
     "memory": "GPU memory: nvidia-smi dmon -s pum, to tell a job that waits from no job.",
 }
 
@@ -70,7 +79,7 @@ class _Judge:
         self.judged = next((p for p in reversed(self.parts) if p.kind != "idle"), None)
         spans = self.judged.spans if self.judged and len(self.parts) > 1 else None
         self.gpus = self._rows(window(collected.series["gpu"], spans))
-        whole = spans if self.aligned else None
+        whole = self.judged.spans if self.aligned and self.judged else None
         kinds: tuple[Kind, ...] = ("disk", "net", "cpu", "process")
         self.seen = observe(
             collected,
@@ -81,7 +90,7 @@ class _Judge:
             aligned=self.aligned,
         )
         self.evidence: list[Evidence] = []
-        self.causes = Causes(self.seen, question, self.limits, self._say)
+        self.causes = Causes(self.seen, question, self.limits, self._say, self._together)
 
     def diagnosis(self) -> Diagnosis:
         """Decide, and put everything together."""
@@ -103,7 +112,32 @@ class _Judge:
     # --- the GPUs
 
     def _rows(self, stats: Mapping[str, Stats]) -> list[GpuRow]:
-        return [self._row(gpu, each) for gpu, each in sorted(stats.items(), key=_gpu_order)]
+        rows = [self._row(gpu, each) for gpu, each in sorted(stats.items(), key=_gpu_order)]
+        working = [r for r in self._active(rows) if (r.utilization or 0) > self.limits.gpu_unused]
+        spinning = sum(row.state == "spinning" for row in working)
+        # A rank that stands still stops its peers: they spin. Where they work, it is no rank.
+        if not working or spinning * 2 > len(working):
+            return rows
+        return [row if row in working else self._unused(row) for row in rows]
+
+    def _unused(self, row: GpuRow) -> GpuRow:
+        if row.state != "waiting":
+            return row
+        note = f"{(row.memory_used_bytes or 0) / 1e9:.0f} GB are held, and nothing computes"
+        return replace(row, state="unused", note=note)
+
+    def _together(self, kind: Kind, subjects: Sequence[str]) -> float | None:
+        """Return the share of the lost GPU time in which something moved data."""
+        if not self.aligned or not self.judged:
+            return None
+        series = self.collected.series[kind]
+        moving = moving_spans(series, subjects, self.limits)
+        # A reading is of the time before it, and clocks are read one after another.
+        near = {span + step for span in moving for step in (-1, 0, 1)}
+        known = {span + step for span in series.cells for step in (-1, 0, 1)}
+        lost = {x.span: 1 - x.utilization for x in self.judged.levels if x.span in known}
+        total = sum(lost.values())
+        return sum(share for span, share in lost.items() if span in near) / total if total else None
 
     def _row(self, gpu: str, stats: Stats) -> GpuRow:
         power, limit = stats.mean("power_w"), stats.mean("power_limit_w") or self._power_limit()
@@ -217,7 +251,17 @@ class _Judge:
             return stalls
         if mean >= self.limits.gpu_busy:
             return self._busy(active, mean)
-        return self._found() or self._no_cause()
+        found = self._found()
+        if found and self._only_held(found, mean):
+            return Finding("undetermined", "low", detail="held-feed")
+        return found or self._no_cause(mean)
+
+    def _only_held(self, found: Finding, mean: float) -> bool:
+        """Tell whether GPUs that hold a model, and do nothing, may have nothing to do."""
+        return mean <= self.limits.gpu_unused and "remote" in found.tags and not self._mounted()
+
+    def _mounted(self) -> bool:
+        return any(m.mount_kind not in ("local", "other") for m in self.question.host.mounts)
 
     def _nobody_works(self) -> Finding:
         if not self.gpus or any(row.state == "unknown" for row in self.gpus):
@@ -232,6 +276,8 @@ class _Judge:
         names = ", ".join(row.gpu for row in rows)
         means = percent(mean_of(row.utilization or 0.0 for row in rows))
         self._say("gpu", names, f"GPU {names} at {means} lags behind the others.")
+        if not any(row.state == "spinning" for row in self._active(self.gpus)):
+            self._say("gpu", "all", _WHOLE_JOB)
         found = self._found()
         if found is None:
             return self._lowered(Finding("other", "medium", detail="straggler"))
@@ -242,19 +288,24 @@ class _Judge:
         spinning = [row for row in active if row.state == "spinning"]
         if len(spinning) * 2 > len(active):
             tags = frozenset({"communication"})
-            return Finding("other", "medium", detail="communication", tags=tags)
+            one_sign = any(r.memory_activity is None or r.power_share is None for r in spinning)
+            sure: Confidence = "low" if one_sign else "medium"
+            return Finding("other", sure, detail="communication", tags=tags)
         return Finding("gpu", "high" if mean >= self.limits.gpu_full else "medium")
 
     def _found(self) -> Finding | None:
         found = self.causes.find()
         return self._lowered(found) if found else None
 
-    def _no_cause(self) -> Finding:
+    def _no_cause(self, mean: float) -> Finding:
         """Nothing is at a limit: another cause when all was seen, else nobody can tell."""
         if self._open_sources():
             return Finding("undetermined", "low")
+        if mean <= self.limits.gpu_unused:
+            return self._lowered(Finding("idle", "medium", detail="held"))
         net = self.seen.net
-        if net and (net.received_bytes_s or 0.0) >= self.limits.net_feed_bytes:
+        talks = net and (net.received_bytes_s or 0.0) >= self.limits.net_feed_bytes
+        if net and talks and not self.causes.one_way(net):
             self._say(
                 "net",
                 ", ".join(net.interfaces),
@@ -262,8 +313,11 @@ class _Judge:
                 " ranks talk to each other.",
             )
             tags = frozenset({"communication"})
-            return self._lowered(Finding("other", "high", detail="communication", tags=tags))
-        return self._lowered(Finding("other", "medium", detail="small-batches"))
+            sure: Confidence = "medium" if self._mounted() else "high"
+            return self._lowered(Finding("other", sure, detail="communication", tags=tags))
+        # A few loaders at their limit do not show in the mean of all cores.
+        sure = "medium" if self.seen.processes else "low"
+        return self._lowered(Finding("other", sure, detail="small-batches"))
 
     # --- checkpoints
 
@@ -276,7 +330,8 @@ class _Judge:
         assert self.judged is not None  # noqa: S101 - _checkpoints looked
         written = writing_spans(self.collected, self.rules)
         floor = self.limits.checkpoint_write_bytes
-        levels = self.judged.levels
+        parts = [p for p in self.parts if p is self.judged or p.kind == "steady"]
+        levels = [level for part in parts for level in part.levels]
         writing = [level for level in levels if written.get(level.span, 0.0) >= floor]
         rest = [level for level in levels if written.get(level.span, 0.0) < floor]
         if not writing or not rest:
@@ -335,6 +390,7 @@ class _Judge:
         disk_known = seen.disks is not None and all(
             disk.wait_s is not None or not disk.read_bytes_s for disk in read
         )
+        disk_known = disk_known and all(disk.told for disk in seen.disks or ())
         known = {"disk": disk_known, "net": net_known, "cpu": cpu_known}
         return [name for name, is_known in known.items() if not is_known]
 
@@ -343,10 +399,14 @@ class _Judge:
         level = _STEPS.index(finding.confidence)
         level -= len(self._open_sources())
         if not self.aligned:
-            level = min(level, 1)
+            level = min(level, 0 if self._apart() else 1)
         if self._readings() < self.limits.samples_many:
             level -= 1
         return finding._replace(confidence=_STEPS[max(0, level)])
+
+    def _apart(self) -> bool:
+        """Tell whether all logs have times, and were not taken at the same one."""
+        return all(series.timed for series in self.collected.series.values() if series.samples)
 
     def _readings(self) -> float:
         active = self._active(self.gpus)
@@ -361,6 +421,8 @@ class _Judge:
             yield MISSING["memory"]
         if finding.cause not in ("gpu", "idle"):
             yield from (MISSING[name] for name in self._open_sources())
+        if finding.detail == "small-batches" and not self.seen.processes:
+            yield MISSING["process"]
 
     def _warnings(self) -> Iterator[str]:
         yield from self.question.remarks
@@ -377,7 +439,12 @@ class _Judge:
                 f" nvidia-smi dmon -i {','.join(map(str, range(wanted)))}."
             )
         others = [s for k, s in self.collected.series.items() if k != "gpu" and s.samples]
-        if others and self.gpus and not self.aligned:
+        if others and self.gpus and not self.aligned and self._apart():
+            yield (
+                "The logs are of different times: they are compared as a whole, which says little."
+                " Log at once, and in one time zone (containers often have UTC)."
+            )
+        elif others and self.gpus and not self.aligned:
             yield (
                 "The logs are not on one clock: they are compared as a whole."
                 " Log with times (nvidia-smi dmon -o DT, iostat -t)."
@@ -389,11 +456,24 @@ class _Judge:
         active = self._active(self.gpus)
         if not active or finding.cause in ("undetermined", "idle"):
             return None
-        rows = self._stragglers() if finding.detail == "straggler" else active
-        return 1 - mean_of(min(1.0, row.utilization or 0.0) for row in rows)
+        if finding.detail == "communication" and any(r.state == "spinning" for r in active):
+            # Busy waiting counts as use: how much of it is lost is not known.
+            return None
+        waiting = self._stragglers() if finding.detail == "straggler" else []
+        least = mean_of(row.utilization or 0.0 for row in waiting)
+        used = (least if waiting and row.state == "spinning" else row.utilization for row in active)
+        return 1 - mean_of(min(1.0, share or 0.0) for share in used)
+
+    def _cost(self, lost: float | None) -> float | None:
+        """Return what is lost an hour; GPUs that nobody uses are paid for, and not lost by this."""
+        price = self.question.price_per_hour
+        if price is None or lost is None:
+            return None
+        known = [row for row in self.gpus if row.state != "unknown"]
+        return price * lost * len(self._active(self.gpus)) / len(known)
 
     def _verdict(self, finding: Finding, lost: float | None) -> Verdict:
-        price = self.question.price_per_hour
+        cost = self._cost(lost)
         starving = finding.cause in _STARVING
         straggling = finding.detail == "straggler"
         gpus = tuple(row.gpu for row in self._stragglers()) if straggling else ()
@@ -406,8 +486,9 @@ class _Judge:
             confidence=finding.confidence,
             sentence=sentence(finding.cause, finding.detail, finding.subject, gpus),
             lost_share=lost,
-            lost_per_hour=price * lost if price is not None and lost is not None else None,
-            currency=self.question.currency if price is not None else None,
+            lost_per_hour=cost,
+            currency=self.question.currency if self.question.price_per_hour is not None else None,
+            price_basis=self.question.price_basis,
         )
 
     def _told(self, row: GpuRow, finding: Finding) -> GpuRow:
@@ -416,8 +497,7 @@ class _Judge:
             return row
         if finding.detail == "straggler" and row not in self._stragglers():
             return row
-        fields = {name: getattr(row, name) for name in row.__struct_fields__}
-        return GpuRow(**{**fields, "state": "starved"})
+        return replace(row, state="starved")
 
     def _phases(self) -> Iterator[Phase]:
         span_s = self.collected.series["gpu"].span_s
@@ -436,7 +516,8 @@ class _Judge:
             causes.append("cold-start")  # type: ignore[arg-type]  # a cause of its own in the data
         for row in self.rules.fixes:
             if row.cause in causes and finding.tags >= set(row.tags):
-                yield Fix(text=row.text, effect=row.effect, command=row.command)
+                command = filled(row.command, self.question) if row.command else None
+                yield Fix(text=row.text, effect=row.effect, command=command)
 
     def _say(self, source: str, subject: str, text: str) -> None:
         found = Evidence(source=source, subject=subject, text=text)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from hard_situations import hard_situations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from situations import (
@@ -29,7 +30,7 @@ from ai4infra.diagnosis.samples import GpuSample
 from ai4infra.diagnosis.series import Collector
 from ai4infra.diagnosis.verdict import diagnose
 
-ALL = situations()
+ALL = [*situations(), *hard_situations()]
 DATA_CAUSES = {"fetch", "prep", "network", "checkpoint"}
 
 
