@@ -8,20 +8,23 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ai4infra.diagnosis.logs import LogSource
 from ai4infra.diagnosis.samples import Notes
 from ai4infra.errors import NotFoundError, UsageError
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 STDIN = "-"
 _HEAD = 1 << 16
 """A first line that is longer than this is no line."""
-_PACKED: dict[bytes, Callable[[BinaryIO], object]] = {
+_PACKED: dict[bytes, Callable[[BinaryIO], io.BufferedIOBase]] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"BZh": bz2.BZ2File,
@@ -57,17 +60,38 @@ def _source(file: BinaryIO, name: str) -> Iterator[LogSource]:
     buffered = file if isinstance(file, io.BufferedReader) else _buffered(file)
     unpack = next((how for sign, how in _PACKED.items() if _begins(buffered, sign)), None)
     notes = Notes()
-    try:
-        plain = _buffered(unpack(cast("BinaryIO", buffered))) if unpack else buffered
-        encoding = _encoding(plain, name)
-    except _BROKEN as error:
-        raise UsageError(f"{name} cannot be unpacked: it is cut off or damaged.") from error
+    plain = _buffered(_Unpacked(unpack(buffered), notes)) if unpack else buffered
+    encoding = _encoding(plain, name)
+    if notes.cut and not plain.peek(1):
+        raise UsageError(f"{name} cannot be unpacked: it is cut off or damaged.")
     with io.TextIOWrapper(plain, encoding=encoding, errors="replace") as text:
         lines = iter(text) if _has_lines(plain, encoding) else iter(partial(text.read, _HEAD), "")
-        yield LogSource(_until_broken(lines, notes) if unpack else lines, name, notes)
+        yield LogSource(lines, name, notes)
 
 
-def _buffered(file: object) -> io.BufferedReader:
+class _Unpacked(io.RawIOBase):
+    """A packed file, up to where its writer was killed: what came before is whole."""
+
+    def __init__(self, packed: io.BufferedIOBase, notes: Notes) -> None:
+        self._packed = packed
+        self._notes = notes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer)
+        try:
+            # read1 gives what there is, where read would lose it to the error behind it.
+            data = self._packed.read1(len(view))
+        except _BROKEN:
+            self._notes.cut = True
+            return 0
+        view[: len(data)] = data
+        return len(data)
+
+
+def _buffered(file: io.RawIOBase | BinaryIO) -> io.BufferedReader:
     return io.BufferedReader(cast("io.RawIOBase", file), _HEAD)
 
 
@@ -106,11 +130,3 @@ def _open(path: Path) -> BinaryIO:
 
 
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, OSError)
-
-
-def _until_broken(lines: Iterable[str], notes: Notes) -> Iterator[str]:
-    try:
-        yield from lines
-    except _BROKEN:
-        # The writer was killed; what came before is whole.
-        notes.cut = True

@@ -22,12 +22,13 @@ def on_terminal(
     """Run the command line on a terminal and answer its question; exit code and all it shows."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     process = subprocess.Popen(
         [sys.executable, "-m", "ai4infra", "--sandbox", *words],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm", **env},
+        env={**inherited, "TERM": "xterm", **env},
         start_new_session=True,
     )
     os.close(theirs)
