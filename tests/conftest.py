@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from ai4infra.sandbox import Sandbox
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 _PREFIXES = ("AI4INFRA_", "AZCOPY_", "AZURE_", "ARM_", "IDENTITY_", "MSI_", "XDG_")
 _NAMES = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "NO_COLOR", "FORCE_COLOR")
 _KEPT = ("AI4INFRA_TEST_AZ", "AI4INFRA_TEST_AZCOPY", "AI4INFRA_AZURITE")
+
+
+# For the inner loop: scripts/test --fast.
+settings.register_profile("fast", max_examples=20)
 
 
 @pytest.fixture(autouse=True)

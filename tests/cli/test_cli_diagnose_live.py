@@ -208,6 +208,7 @@ def test_the_standard_output_is_the_verdicts(real: Run, option: str) -> None:
     assert (done.code, done.stdout) == (2, "")
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_capture_and_not_the_verdict(real: Run, tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))

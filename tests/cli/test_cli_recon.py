@@ -388,6 +388,7 @@ def test_nothing_that_can_be_read_is_a_failure(real: Any, served: Served) -> Non
     assert shown.stderr.startswith("ERROR: (AuthorizationFailed) ")
 
 
+@pytest.mark.slow
 def test_a_price_list_that_is_down_costs_the_prices_only(real: Any, served: Served) -> None:
     served.sandbox.fail("internal-error", "/api/retail/prices", times=0)
     shown = real("recon", "-r", "eastus2", "-o", "json", **served.env)

@@ -13,6 +13,8 @@ import termios
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 REQUEST = ("quota", "request", "-r", "eastus2", "--family", "ND96asr_v4", "--limit", "288")
 
 

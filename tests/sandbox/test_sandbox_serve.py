@@ -222,9 +222,11 @@ def test_a_served_sandbox_is_found_again_until_it_ends(server: Server, tmp_path:
 def test_a_role_is_tried_on_the_blobs_that_are_served_here(
     server: Server, sandbox: Sandbox
 ) -> None:
-    with ai4infra.connect(subscription=sandbox.subscription_id) as az:
-        receipt = az.apply(az.plan_storage("sttrain"))
-        assert receipt.complete
+    # In process, waiting moves the clock; the served sandbox waits for real.
+    wanted = sandbox.subscription_id
+    with ai4infra.connect(transport=sandbox.transport(), subscription=wanted) as az:
+        assert az.apply(az.plan_storage("sttrain")).complete
         account = az.storage_account("sttrain")
+    with ai4infra.connect(subscription=wanted) as az:
         found = az.wait_role("Storage Blob Data Contributor", "me", account.id, timeout_seconds=0)
     assert found.code == "AuthorizationPermissionMismatch"
