@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -47,7 +48,12 @@ def split(levels: Sequence[Level], limits: Limits) -> list[Part]:
     active = [at for at, level in enumerate(levels) if level.utilization > limits.gpu_unused]
     if not active:
         return [Part("steady", levels)] if levels else []
+    # Where the GPUs pause between bursts, a moment of nothing at the edges is such a pause.
+    pause = max((after - at - 1 for at, after in pairwise(active)), default=0)
+    shortest = min(pause + 1, _FEWEST)
     first, last = active[0], active[-1] + 1
+    first = first if first >= shortest else 0
+    last = last if len(levels) - last >= shortest else len(levels)
     parts = [Part("idle", levels[:first]), *_steps(levels[first:last], limits)]
     return [part for part in (*parts, Part("idle", levels[last:])) if part.levels]
 

@@ -48,10 +48,11 @@ class Example:
 
 
 class Sandbox:
-    """A place to run examples in: an empty home, a fixed width, and the local Azure."""
+    """A place to run examples in: a home with docs in it, a fixed width, and the local Azure."""
 
     def __init__(self, home: str) -> None:
         self._home = home
+        (Path(home) / "docs").symlink_to(ROOT / "docs")
         self._last_code = 0
         self._env = {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

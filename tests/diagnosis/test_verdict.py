@@ -13,6 +13,7 @@ from situations import (
     ONE_LOW,
     Situation,
     bundle,
+    bursts,
     cpu,
     disk,
     flat,
@@ -90,6 +91,11 @@ def test_time_before_and_after_the_job_is_not_judged() -> None:
     found = find("fed, between a late start and an early end").judged()
     assert [phase.phase for phase in found.phases] == ["idle", "steady", "idle"]
     assert found.gpus[0].utilization == pytest.approx(0.95)
+
+
+def test_a_log_that_begins_and_ends_between_two_bursts_has_one_phase() -> None:
+    found = Situation("", "", bundle(gpus(bursts(0.9, 0.0, 6, 0.3, offset=3)))).judged()
+    assert [phase.phase for phase in found.phases] == ["steady"]
 
 
 def test_only_the_starved_rank_is_called_starved() -> None:
