@@ -671,6 +671,9 @@ class StorageWanted(Record, frozen=True):
     lock: bool = False
     update: bool = False
     """Change what differs on an existing account."""
+    only: tuple[str, ...] | None = None
+    """Settings of an existing account, by ARM's names: nothing else of it is looked at or changed.
+    None is everything."""
     register: bool = False
     """Register the subscription for providers that it needs."""
     storage_suffix: str = "core.windows.net"

@@ -283,6 +283,8 @@ def test_an_operation_that_cannot_be_asked_about_is_still_in_progress() -> None:
     [
         (409, "StorageAccountIsNotProvisioned"),
         (409, "StorageAccountOperationInProgress"),
+        (409, "AccountBeingCreated"),
+        (409, "AccountBeingProvisioned"),
         (429, "RetryableError"),
         (429, "ReferencedResourceNotProvisioned"),
     ],

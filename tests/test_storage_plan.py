@@ -1059,6 +1059,21 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
 # --- What no account can be ---
 
 
+RESTORE = {"hns": False, "versioning": True, "change_feed": True, "restore_days": 6}
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"), [({}, 7), ({"classification": "confidential", "restore_days": 13}, 14)]
+)
+def test_restore_is_measured_by_the_soft_delete_that_nobody_had_to_say(
+    asked: dict[str, Any], kept: int
+):
+    plan = storage_steps(a_wanted(**{**RESTORE, **asked}), NOTHING)
+    (sent,) = [body_of(s)["properties"] for s in plan.steps if s.kind == "blob service settings"]
+    assert sent["restorePolicy"]["days"] == kept - 1
+    assert sent["deleteRetentionPolicy"]["days"] == kept
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -1075,6 +1090,8 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
         ({"allow_ips": ("203.0.113.0/31",)}, "range of 2"),
         ({"allow_ips": ("203.0.113.1/24",)}, "no IPv4"),
         ({"allow_ips": ("2001:db8::1",)}, "no IPv4"),
+        ({"allow_ips": ("203.0.113.0/255.255.255.0",)}, "no IPv4"),
+        ({"allow_ips": ("203.0.113.0/024",)}, "no IPv4"),
         ({"allow_ips": tuple(f"203.0.{n // 256}.{n % 256}" for n in range(401))}, "400"),
         ({"allow_subnets": ("default",)}, "subnet"),
         ({"endpoint_subnet": VNET}, "subnet"),
@@ -1097,6 +1114,8 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
             },
             "fewer days",
         ),
+        ({**RESTORE, "restore_days": 7}, "fewer days (7) than soft delete keeps (7)"),
+        ({**RESTORE, "sku": "Premium_LRS"}, "Premium block blobs have no point-in-time"),
         ({"soft_delete_days": 0}, "1 to 365"),
         ({"soft_delete_days": 366}, "1 to 365"),
         ({"lifecycles": (CHECKPOINTS, CHECKPOINTS)}, "Two lifecycles"),
@@ -1111,6 +1130,8 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
         ({"tags": {" ": "c"}}, "cannot be a tag"),
         ({"tags": {"a": "b\nc"}}, "cannot be a tag"),
         ({"tags": {"a": "b" * 257}}, "too long"),
+        ({"tags": {"Azure-team": "b"}}, "cannot be a tag"),
+        ({"tags": {"microsoft.x": "b"}}, "cannot be a tag"),
         ({"tags": {"a": "1", "A": "2"}}, "given twice"),
         ({"tags": {str(n): "" for n in range(51)}}, "at most 50"),
     ],

@@ -28,6 +28,8 @@ BUSY = frozenset(
     [
         # The account is being made, or another operation on it is under way.
         "storageaccountisnotprovisioned",
+        "accountbeingcreated",
+        "accountbeingprovisioned",
         "storageaccountoperationinprogress",
         "accountoperationinprogress",
         "anotheroperationinprogress",

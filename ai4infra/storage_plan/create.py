@@ -8,7 +8,14 @@ from typing import Any, Final
 from ai4infra import arm, lifecycle
 from ai4infra.arm import ArmWrite, is_at_or_above, name_of
 from ai4infra.classification import contradictions
-from ai4infra.model import Finding, Step, StorageAccount, StorageLook, StorageWanted
+from ai4infra.model import (
+    BlobServiceSettings,
+    Finding,
+    Step,
+    StorageAccount,
+    StorageLook,
+    StorageWanted,
+)
 from ai4infra.plan import Plan
 from ai4infra.storage_checks import check_wanted
 from ai4infra.storage_plan.access import condition_warnings, grant_steps
@@ -68,7 +75,7 @@ def storage_steps(wanted: StorageWanted, look: StorageLook) -> Plan:
         *registration_steps(wanted, look),
         group_step(wanted, look),
         account_step(target, look),
-        blob_service_step(target, look),
+        *_blob_service(target, look),
         *container_steps(wanted, look),
         *lifecycle_steps(target, look),
         *private_access_steps(target, look),
@@ -77,6 +84,13 @@ def storage_steps(wanted: StorageWanted, look: StorageLook) -> Plan:
     ]
     steps = [*read_only_steps(steps, look.locks or ()), *sorted(steps, key=_stage)]
     return Plan(steps=tuple(steps), warnings=tuple(_warnings(target, look, steps)))
+
+
+def _blob_service(target: Target, look: StorageLook) -> Iterator[Step]:
+    """Plan the blob service, but for what has nothing to do with it: not every kind has one."""
+    only = target.wanted.only
+    if only is None or blob_comparisons(target, BlobServiceSettings()):
+        yield blob_service_step(target, look)
 
 
 def _stage(step: Step) -> int:
@@ -134,7 +148,7 @@ def _name_reason(wanted: StorageWanted, look: StorageLook) -> str | None:
 
 
 def _contradictions(target: Target, look: StorageLook) -> Iterator[Step]:
-    if target.level is None:
+    if target.level is None or target.wanted.only is not None:
         return
     reasons = contradictions(target.wanted, target.level)
     if target.level.customer_key and not _has_key(target, look.account):
@@ -179,6 +193,8 @@ def _drift(steps: Iterable[Step]) -> Iterator[str]:
 def _reach(target: Target, look: StorageLook) -> Iterator[str]:
     """Warn of accounts that nobody reaches, and of endpoints beside an open door."""
     wanted = target.wanted
+    if wanted.only is not None:
+        return
     network = target.network if target.network_matters or look.account is None else None
     network = network or (network_of(look.account) if look.account else None)
     has_endpoint = wanted.endpoint_subnet is not None or bool(look.endpoints)
