@@ -573,6 +573,8 @@ class DnsZone(Record, frozen=True):
     name: str
     vnet_ids: tuple[str, ...] | None = None
     """Virtual networks that it is linked to; None when they could not be read."""
+    link_names: tuple[str, ...] = ()
+    """Names of those links."""
 
 
 class RoleAssignment(Record, frozen=True):

@@ -769,6 +769,18 @@ def test_the_zone_that_the_network_is_linked_to_comes_before_ours_and_before_any
     assert only(plan, "private DNS link").action == ("keep" if linked else "create")
 
 
+def test_a_network_of_the_same_name_keeps_its_link_and_ours_gets_another():
+    others = structs.replace(
+        a_zone(), vnet_ids=(VNET.replace("rg-net", "rg-hub"),), link_names=("VNET",)
+    )
+    link = only(storage_steps(FLAT, StorageLook(dns_zones=(others,))), "private DNS link")
+    assert link.action == "create"
+    assert str(link.resource_id).rpartition("/")[2].startswith("vnet-")
+    assert isinstance(link.wanted, ArmWrite)
+    sent = link.wanted.body or {}
+    assert sent["properties"]["virtualNetwork"]["id"] == VNET
+
+
 def test_links_that_could_not_be_read_are_left_alone_and_said():
     plan = storage_steps(FLAT, StorageLook(dns_zones=(a_zone(unread=True),)))
     assert only(plan, "private DNS link").action == "keep"

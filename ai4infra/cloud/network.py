@@ -75,6 +75,7 @@ class _LinkProperties(msgspec.Struct, rename="camel"):
 
 
 class _Link(msgspec.Struct):
+    name: str | None = None
     properties: _LinkProperties | None = None
 
 
@@ -130,19 +131,26 @@ def dns_zones(
     rows = [row for page in pages for row in decode_rows(page, _Named, what)[0]]
     wanted = {name.casefold() for name in names}
     found = [row for row in rows if row.name.casefold() in wanted]
-    linked = fan_out(lambda row: _vnet_ids(session, row.id), found)
-    return tuple(
-        DnsZone(id=row.id, name=row.name, vnet_ids=outcome.value)
-        for row, outcome in zip(found, linked, strict=True)
+    linked = fan_out(lambda row: _links(session, row.id), found)
+    return tuple(_zone(row, outcome.value) for row, outcome in zip(found, linked, strict=True))
+
+
+def _zone(row: _Named, links: list[_Link] | None) -> DnsZone:
+    if links is None:
+        return DnsZone(id=row.id, name=row.name)
+    networks = (link.properties.virtual_network for link in links if link.properties)
+    return DnsZone(
+        id=row.id,
+        name=row.name,
+        vnet_ids=tuple(network.id for network in networks if network and network.id),
+        link_names=tuple(link.name for link in links if link.name),
     )
 
 
-def _vnet_ids(session: Session, zone_id: str) -> tuple[str, ...]:
+def _links(session: Session, zone_id: str) -> list[_Link]:
     what = f"Cannot list the networks of the zone {name_of(zone_id)}"
     pages = session.pages(f"{zone_id}/{name_of(ZONE_LINK)}", API_VERSIONS[ZONE_LINK], what=what)
-    rows = [row for page in pages for row in decode_rows(page, _Link, what)[0]]
-    networks = (row.properties.virtual_network for row in rows if row.properties)
-    return tuple(network.id for network in networks if network and network.id)
+    return [row for page in pages for row in decode_rows(page, _Link, what)[0]]
 
 
 def vnet_location(session: Session, vnet_id: str) -> str | None:

@@ -88,7 +88,8 @@ def _zone_steps(
     zone_step = write_step(
         "create", DNS_ZONE, arm.zone_write(zone_id, stage=STAGE_ACCOUNT), f"for {group} names"
     )
-    link = arm.zone_link_write(zone_id, vnet, stage=STAGE_BLOB_SERVICE)
+    taken = zone.link_names if zone else ()
+    link = arm.zone_link_write(zone_id, vnet, stage=STAGE_BLOB_SERVICE, taken=taken)
     link_step = write_step("create", DNS_LINK, link, f"{name_of(vnet)} resolves {group} names")
     yield kept_step(zone_step) if zone else zone_step
     if zone is None or zone.vnet_ids is not None:
