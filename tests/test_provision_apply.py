@@ -285,6 +285,7 @@ def test_an_operation_that_cannot_be_asked_about_is_still_in_progress() -> None:
         (409, "StorageAccountOperationInProgress"),
         (409, "AccountBeingCreated"),
         (409, "AccountBeingProvisioned"),
+        (409, "ContainerBeingDeleted"),
         (429, "RetryableError"),
         (429, "ReferencedResourceNotProvisioned"),
     ],

@@ -781,6 +781,19 @@ def test_a_network_of_the_same_name_keeps_its_link_and_ours_gets_another():
     assert sent["properties"]["virtualNetwork"]["id"] == VNET
 
 
+def test_a_lifecycle_policy_that_is_kept_says_what_it_does():
+    wanted = a_wanted(lifecycles=(CHECKPOINTS,))
+    step = only(storage_steps(wanted, looked_at(made(wanted))), "lifecycle policy")
+    assert step.action == "keep"
+    assert step.detail == "checkpoints/: cool after 14 d, delete after 90 d"
+
+
+def test_where_versions_are_kept_a_deletion_that_frees_nothing_is_said():
+    wanted = a_wanted(hns=False, versioning=True, lifecycles=(CHECKPOINTS,))
+    (warning,) = storage_steps(wanted, NOTHING).warnings
+    assert "stays as an earlier version" in warning
+
+
 def test_links_that_could_not_be_read_are_left_alone_and_said():
     plan = storage_steps(FLAT, StorageLook(dns_zones=(a_zone(unread=True),)))
     assert only(plan, "private DNS link").action == "keep"

@@ -9,7 +9,7 @@ import msgspec
 
 from ai4infra.arm import API_VERSIONS, ENDPOINT, ZONE, ZONE_GROUP, ZONE_LINK, name_of
 from ai4infra.cloud.fanout import fan_out
-from ai4infra.cloud.rows import decode_rows
+from ai4infra.cloud.rows import decode_rows, whole_rows
 from ai4infra.cloud.session import Session
 from ai4infra.errors import Ai4infraError, NotFoundError
 from ai4infra.model import DnsZone, PrivateEndpoint
@@ -109,7 +109,7 @@ def _zone_ids(session: Session, endpoint_id: str) -> tuple[str, ...] | None:
     path = f"{endpoint_id}/{name_of(ZONE_GROUP)}"
     try:
         pages = list(session.pages(path, NETWORK_API_VERSION, what=what))
-        rows = [row for page in pages for row in decode_rows(page, _ZoneGroup, what)[0]]
+        rows = whole_rows(pages, _ZoneGroup, what)
     except Ai4infraError:
         return None
     configs = [
@@ -150,7 +150,7 @@ def _zone(row: _Named, links: list[_Link] | None) -> DnsZone:
 def _links(session: Session, zone_id: str) -> list[_Link]:
     what = f"Cannot list the networks of the zone {name_of(zone_id)}"
     pages = session.pages(f"{zone_id}/{name_of(ZONE_LINK)}", API_VERSIONS[ZONE_LINK], what=what)
-    return [row for page in pages for row in decode_rows(page, _Link, what)[0]]
+    return whole_rows(pages, _Link, what)
 
 
 def vnet_location(session: Session, vnet_id: str) -> str | None:

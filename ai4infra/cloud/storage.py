@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ai4infra.arm import ACCOUNT, API_VERSIONS, group_of, id_key, same_id
-from ai4infra.cloud.rows import decode_rows
+from ai4infra.cloud.rows import decode_rows, whole_rows
 from ai4infra.cloud.session import Session
 from ai4infra.cloud.translate import incomplete
 from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
@@ -108,7 +108,7 @@ class _Account(msgspec.Struct):
     location: str | None = None
     kind: str | None = None
     sku: _Sku | None = None
-    tags: dict[str, str] | None = None
+    tags: dict[str, str | None] | None = None
     identity: _Identity | None = None
     properties: _Properties | None = None
 
@@ -175,7 +175,7 @@ def accounts(
     scope = group_scope(subscription_id, group) if group else subscription_scope(subscription_id)
     what = f"Cannot list the storage accounts of {group or subscription_id}"
     pages = session.pages(f"{scope}/providers/{ACCOUNT}", API_VERSION, what=what)
-    rows = [row for page in pages for row in decode_rows(page, _Account, what)[0]]
+    rows = whole_rows(pages, _Account, what)
     return tuple(sorted((_view(row).account for row in rows), key=lambda each: each.name))
 
 
@@ -201,7 +201,7 @@ def _view(row: _Account) -> AccountView:
         location=row.location,
         kind=row.kind,
         sku=row.sku.name if row.sku else None,
-        tags=row.tags or {},
+        tags={name: value or "" for name, value in (row.tags or {}).items()},
         provisioning_state=p.provisioning_state,
         endpoints={k: v for k, v in (p.primary_endpoints or {}).items() if isinstance(v, str)},
         hns=p.is_hns_enabled,
@@ -320,7 +320,7 @@ def containers(session: Session, account_id: str) -> tuple[Container, ...]:
     """Return all containers of an account, in the service's order."""
     what = f"Cannot list the containers of {_name(account_id)}"
     pages = session.pages(f"{account_id}/blobServices/default/containers", API_VERSION, what=what)
-    rows = [row for page in pages for row in decode_rows(page, _Container, what)[0]]
+    rows = whole_rows(pages, _Container, what)
     return tuple(
         Container(
             id=row.id,

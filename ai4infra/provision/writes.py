@@ -33,6 +33,8 @@ BUSY = frozenset(
         "storageaccountoperationinprogress",
         "accountoperationinprogress",
         "anotheroperationinprogress",
+        # A container of the name was deleted less than a minute ago.
+        "containerbeingdeleted",
         # The network provider says so, as 429, of what is being made next to it.
         "retryableerror",
         "referencedresourcenotprovisioned",

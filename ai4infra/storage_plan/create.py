@@ -219,6 +219,14 @@ def _lets_in(wanted: StorageWanted, look: StorageLook) -> bool:
 
 def _early(target: Target, look: StorageLook) -> Iterator[str]:
     premium = is_premium_target(target, look)
+    service = look.blob_service
+    if target.wanted.versioning or (service is not None and service.versioning):
+        names = [r.container for r in target.wanted.lifecycles if r.delete_after_days is not None]
+        if names:
+            yield (
+                f"Blob versions are kept: what is deleted in {', '.join(names)} stays as an earlier"
+                " version, and is billed, until a rule for versions deletes it."
+            )
     for rule in target.wanted.lifecycles:
         if premium and rule.cool_after_days is not None:
             yield f"Premium block blobs have no cool tier: {rule.container} is not cooled."
