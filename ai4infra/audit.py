@@ -32,7 +32,7 @@ from ai4infra.model import (
 )
 from ai4infra.sizing import GROWTH
 from ai4infra.storage_checks import DEFAULT_SOFT_DELETE_DAYS, is_premium
-from ai4infra.storage_target import MINIMUM_TLS, network_of
+from ai4infra.storage_target import MINIMUM_TLS, is_new_tls, network_of
 
 Part = Literal[
     "blob_service", "containers", "lifecycle", "assignments", "locks", "alerts", "used_bytes"
@@ -197,9 +197,10 @@ def _level(look: AuditLook) -> Level | None:
 
 def _tls(look: AuditLook) -> Iterator[Finding]:
     found = look.account.minimum_tls_version
-    # An account that was made without it takes TLS 1.0.
-    holds = found is not None and found >= MINIMUM_TLS
-    yield _finding(look, "minimumTlsVersion", f"{MINIMUM_TLS} or newer", holds, found)
+    holds = is_new_tls(found)
+    reason = f"{found!r} is no version that is known here." if holds is None else None
+    wanted = f"{MINIMUM_TLS} or newer"
+    yield _finding(look, "minimumTlsVersion", wanted, holds, found, reason=reason)
 
 
 def _https(look: AuditLook) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ changed what was sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from ai4infra.storage_checks import DEFAULT_SOFT_DELETE_DAYS, is_premium, parse_
 DEFAULT_SKU: Final = "Standard_LRS"
 MINIMUM_TLS: Final = "TLS1_2"
 BYPASS: Final = "AzureServices"
+_TLS = re.compile(r"TLS(\d)_(\d)", re.ASCII | re.IGNORECASE)
 
 
 class Comparison(Record, frozen=True):
@@ -280,7 +282,7 @@ def _property(name: str, wanted: object, actual: object) -> Comparison:
 
 def _security(account: StorageAccount) -> Iterator[Comparison]:
     tls = account.minimum_tls_version
-    found = MINIMUM_TLS if tls is not None and tls >= MINIMUM_TLS else tls
+    found = MINIMUM_TLS if is_new_tls(tls) else tls
     yield _property("minimumTlsVersion", MINIMUM_TLS, found)
     yield _property("supportsHttpsTrafficOnly", True, account.https_only)
     yield _property("allowBlobPublicAccess", False, account.allow_blob_public_access)
@@ -288,6 +290,17 @@ def _security(account: StorageAccount) -> Iterator[Comparison]:
     yield _property("allowSharedKeyAccess", False, account.allow_shared_key_access is not False)
     yield _property("defaultToOAuthAuthentication", True, bool(account.default_to_oauth))
     yield _property("allowCrossTenantReplication", False, account.allow_cross_tenant_replication)
+
+
+def is_new_tls(version: str | None) -> bool | None:
+    """Tell whether ``TLS1_2`` and the like is new enough; None for what is no version.
+
+    An account that was made without one takes TLS 1.0.
+    """
+    if version is None:
+        return False
+    match = _TLS.fullmatch(version)
+    return (int(match[1]), int(match[2])) >= (1, 2) if match else None
 
 
 def network_of(account: StorageAccount) -> NetworkAccess:

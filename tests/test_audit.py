@@ -434,6 +434,22 @@ def test_what_one_right_answer_mends_becomes_a_plan_for_the_account_that_is_ther
     }
 
 
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (None, "fail"),
+        ("tls1_0", "fail"),
+        ("TLS1_1", "fail"),
+        ("TLS1_2", "pass"),
+        ("TLS1_3", "pass"),
+        ("TLS2_0", "pass"),
+        ("odd", "unknown"),
+    ],
+)
+def test_a_version_of_tls_is_read_as_one(found: str | None, expected: str) -> None:
+    assert verdict("minimumTlsVersion", a_look(an_account(minimum_tls_version=found))) == expected
+
+
 MENDED = {"properties": {"minimumTlsVersion": "TLS1_2"}}
 
 

@@ -83,6 +83,19 @@ class _ConnectionRow(msgspec.Struct):
     properties: _Connection | None = None
 
 
+class _IpRule(msgspec.Struct):
+    value: str | None = None
+
+
+class _Acls(msgspec.Struct, rename="camel"):
+    """What is looked at of the network rules; they are kept as they come."""
+
+    default_action: str | None = None
+    bypass: str | None = None
+    ip_rules: list[_IpRule] | None = None
+    virtual_network_rules: list[_Reference] | None = None
+
+
 class _Properties(msgspec.Struct, rename="camel"):
     provisioning_state: str | None = None
     primary_endpoints: dict[str, Any] | None = None
@@ -140,6 +153,25 @@ class _Container(msgspec.Struct):
     properties: _ContainerProperties | None = None
 
 
+class _Filters(msgspec.Struct, rename="camel"):
+    prefix_match: list[str] | None = None
+    blob_types: list[str] | None = None
+    blob_index_match: list[Any] | None = None
+
+
+class _Definition(msgspec.Struct):
+    filters: _Filters | None = None
+    actions: dict[str, Any] | None = None
+
+
+class _Rule(msgspec.Struct):
+    """What is looked at of a rule; it is kept as it comes."""
+
+    name: str
+    enabled: bool | None = None
+    definition: _Definition | None = None
+
+
 class _Policy(msgspec.Struct):
     rules: list[dict[str, Any]] = []
 
@@ -193,6 +225,8 @@ def _converted(body: dict[str, Any], type_: type[T], what: str) -> T:
 
 def _view(row: _Account) -> AccountView:
     p = row.properties or _Properties()
+    if p.network_acls is not None:
+        _converted(p.network_acls, _Acls, f"Cannot read the network rules of {row.name}")
     encryption = p.encryption or _Encryption()
     identity = row.identity or _Identity()
     found = StorageAccount(
@@ -357,13 +391,14 @@ def lifecycle_rules(session: Session, account_id: str) -> tuple[LifecycleRule, .
 
 
 def _rule(raw: dict[str, Any]) -> LifecycleRule:
-    definition = _part(raw, "definition")
-    base = _part(_part(definition, "actions"), "baseBlob")
-    prefixes = _part(definition, "filters").get("prefixMatch")
+    row = _converted(raw, _Rule, "Cannot read a lifecycle rule")
+    definition = row.definition or _Definition()
+    base = _part(definition.actions or {}, "baseBlob")
+    filters = definition.filters or _Filters()
     return LifecycleRule(
-        name=str(raw.get("name", "")),
-        enabled=raw.get("enabled") is not False,
-        prefixes=tuple(map(str, prefixes or ())),
+        name=row.name,
+        enabled=row.enabled is not False,
+        prefixes=tuple(filters.prefix_match or ()),
         cool_after_days=_age(base, "tierToCool"),
         delete_after_days=_age(base, "delete"),
         raw=raw,

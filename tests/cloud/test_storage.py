@@ -379,3 +379,37 @@ def test_a_tag_without_a_value_costs_no_account() -> None:
     row = {"id": ID, "name": "sta", "tags": {"team": None}}
     (found,) = storage.accounts(Script().on("GET", listed(row)).session(), SUBSCRIPTION)
     assert found.tags == {"team": ""}
+
+
+@pytest.mark.parametrize(
+    "acls",
+    [
+        {"defaultAction": 7},
+        {"bypass": ["AzureServices"]},
+        {"ipRules": "odd"},
+        {"ipRules": [None]},
+        {"ipRules": [{"value": {}}]},
+        {"virtualNetworkRules": [7]},
+    ],
+)
+def test_network_rules_that_cannot_be_read_are_an_error_and_not_none(acls: dict[str, Any]) -> None:
+    row = {"id": ID, "name": "datasets", "properties": {"networkAcls": acls}}
+    script = Script().on("GET", answer(200, row))
+    with pytest.raises(ServiceError):
+        storage.account(script.session(), SUBSCRIPTION, "rg", "datasets")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"enabled": True},
+        {"name": "a", "definition": 7},
+        {"name": "a", "definition": {"filters": {"prefixMatch": 7}}},
+        {"name": "a", "definition": {"filters": {"blobTypes": "blockBlob"}}},
+    ],
+)
+def test_a_lifecycle_rule_that_cannot_be_read_is_not_written_over(rule: dict[str, Any]) -> None:
+    body = {"properties": {"policy": {"rules": [rule]}}}
+    script = Script().on("GET", answer(200, body))
+    with pytest.raises(ServiceError):
+        storage.lifecycle_rules(script.session(), ID)
