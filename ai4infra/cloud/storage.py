@@ -161,7 +161,7 @@ class _Filters(msgspec.Struct, rename="camel"):
 
 class _Definition(msgspec.Struct):
     filters: _Filters | None = None
-    actions: dict[str, Any] | None = None
+    actions: Any = None
 
 
 class _Rule(msgspec.Struct):
@@ -393,7 +393,7 @@ def lifecycle_rules(session: Session, account_id: str) -> tuple[LifecycleRule, .
 def _rule(raw: dict[str, Any]) -> LifecycleRule:
     row = _converted(raw, _Rule, "Cannot read a lifecycle rule")
     definition = row.definition or _Definition()
-    base = _part(definition.actions or {}, "baseBlob")
+    base = _part(definition.actions, "baseBlob")
     filters = definition.filters or _Filters()
     return LifecycleRule(
         name=row.name,
@@ -405,8 +405,8 @@ def _rule(raw: dict[str, Any]) -> LifecycleRule:
     )
 
 
-def _part(value: dict[str, Any], name: str) -> dict[str, Any]:
-    found = value.get(name)
+def _part(value: Any, name: str) -> dict[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 
