@@ -425,13 +425,21 @@ def _readers(look: AuditLook) -> Iterator[Finding]:
     held = [a for a in look.assignments if roles.allows_blobs(a.role_id, "read")]
     wrong = [a for a in held if a.principal_type and a.principal_type not in level.readers]
     unsaid = [a for a in held if a.principal_type is None]
+    unknown = [
+        a
+        for a in look.assignments
+        if roles.allows_blobs(a.role_id, "read") is None and a.principal_type not in level.readers
+    ]
+    reason = "What kind some of them are is not said." if unsaid else None
+    if unknown and not reason:
+        reason = f"Roles not known here: {_words(sorted({a.role_id for a in unknown}))}."
     yield _finding(
         look,
         "data readers",
         f"{level.name} data: {', '.join(level.readers)} only",
-        False if wrong else None if unsaid else True,
+        False if wrong else None if unsaid or unknown else True,
         _words(_holder(a) for a in wrong or held) or "nobody",
-        reason="What kind some of them are is not said." if unsaid and not wrong else None,
+        reason=None if wrong else reason,
         fix=_roles_fix(look, wrong) if wrong else None,
     )
 

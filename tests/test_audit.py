@@ -435,6 +435,17 @@ def test_what_one_right_answer_mends_becomes_a_plan_for_the_account_that_is_ther
 
 
 @pytest.mark.parametrize(
+    ("kind", "expected"), [("Group", "unknown"), ("ServicePrincipal", "pass"), (None, "unknown")]
+)
+def test_a_role_that_is_not_known_may_open_data_to_who_is_not_admitted(
+    kind: str | None, expected: str
+) -> None:
+    account = an_account(tags={"classification": "restricted"})
+    held = (a_role(), a_role(role_id=CUSTOM, principal_id=NODE, principal_type=kind))
+    assert verdict("data readers", a_look(account, assignments=held)) == expected
+
+
+@pytest.mark.parametrize(
     ("found", "expected"),
     [
         (None, "fail"),
