@@ -126,7 +126,24 @@ def with_late_grants(
     steps = sorted([*enabling, *plan.steps, *late], key=lambda step: _stage(step))
     made = ", ".join(p.label for p in machines.values())
     warning = f"{made}: a system-assigned identity is made."
-    return structs.replace(plan, steps=tuple(steps), warnings=(*plan.warnings, warning))
+    later = [_instances(p) for p in machines.values() if _is_scale_set(p)]
+    return structs.replace(plan, steps=tuple(steps), warnings=(*plan.warnings, warning, *later))
+
+
+def _is_scale_set(principal: Principal) -> bool:
+    return "/virtualmachinescalesets/" in (principal.resource_id or "").casefold()
+
+
+def _instances(principal: Principal) -> str:
+    group = arm.name_of(arm.group_of(principal.resource_id or "") or "")
+    name = arm.name_of(principal.resource_id or "")
+    command = shlex.join(
+        ["az", "vmss", "update-instances", "-g", group, "-n", name, "--instance-ids", "*"]
+    )
+    return (
+        f"{principal.label}: VMs that run take the identity over when they are updated: by the"
+        f" scale set's upgrade policy, or by {command}"
+    )
 
 
 def _stage(step: Step) -> int:
