@@ -794,6 +794,13 @@ def test_where_versions_are_kept_a_deletion_that_frees_nothing_is_said():
     assert "stays as an earlier version" in warning
 
 
+def test_zones_that_could_not_be_read_are_not_written_over():
+    plan = storage_steps(FLAT, StorageLook(dns_zones=None))
+    assert [step.kind for step in plan.refusals] == ["private DNS zone"]
+    with_zone = StorageLook(dns_zones=None, endpoints=(an_endpoint(zone_ids=("/z",)),))
+    assert storage_steps(FLAT, with_zone).refusals == ()
+
+
 def test_links_that_could_not_be_read_are_left_alone_and_said():
     plan = storage_steps(FLAT, StorageLook(dns_zones=(a_zone(unread=True),)))
     assert only(plan, "private DNS link").action == "keep"

@@ -244,8 +244,6 @@ def _unread(target: Target, look: StorageLook, steps: Sequence[Step]) -> Iterato
         yield f"The resource group {target.wanted.group} could not be read; it is left as it is."
     if target.wanted.grants and look.assignments is None:
         yield ASSIGNMENTS_UNREAD
-    if target.wanted.endpoint_subnet and look.dns_zones is None:
-        yield "The private DNS zones that are there could not be read; new ones are made."
 
 
 def _other_readers(target: Target, look: StorageLook) -> Iterator[str]:
