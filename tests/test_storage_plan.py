@@ -918,6 +918,14 @@ def test_a_role_from_above_cannot_be_removed_here_and_says_where():
     assert group_scope(SUBSCRIPTION, GROUP) in str(step.reason)
 
 
+def test_a_role_that_is_here_and_above_is_removed_here_and_what_stays_is_said():
+    above = group_scope(SUBSCRIPTION, GROUP)
+    plan = rbac_remove_steps((HERE,), (an_assignment(above), an_assignment()))
+    assert [(s.action, s.resource_id) for s in plan.steps] == [("delete", an_assignment().id)]
+    (warning,) = plan.warnings
+    assert f"inherited from {above}" in warning
+
+
 def test_removing_what_is_not_assigned_is_nothing_to_do():
     assert rbac_remove_steps((HERE,), ()).changes == ()
 
