@@ -9,6 +9,8 @@ https://learn.microsoft.com/rest/api/authorization/ (role assignments, locks).
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Collection
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -238,9 +240,17 @@ def zone_write(resource_id: str, *, stage: int) -> ArmWrite:
     return put(ZONE, resource_id, {"location": "global"}, stage=stage)
 
 
-def zone_link_write(zone: str, vnet_id: str, *, stage: int) -> ArmWrite:
-    """Build the link that lets a virtual network resolve a zone's names."""
-    resource_id = f"{zone}/virtualNetworkLinks/{name_of(vnet_id)}"
+def zone_link_write(
+    zone: str, vnet_id: str, *, stage: int, taken: Collection[str] = ()
+) -> ArmWrite:
+    """Build the link that lets a virtual network resolve a zone's names.
+
+    ``taken`` are names of links that are there: networks of several groups may be called the same.
+    """
+    name = name_of(vnet_id)
+    if name.casefold() in {each.casefold() for each in taken}:
+        name = f"{name}-{hashlib.sha256(id_key(vnet_id).encode()).hexdigest()[:8]}"
+    resource_id = f"{zone}/virtualNetworkLinks/{name}"
     properties = {"virtualNetwork": {"id": vnet_id}, "registrationEnabled": False}
     return put(
         ZONE_LINK, resource_id, {"location": "global", "properties": properties}, stage=stage

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ai4infra import limits, roles
+from ai4infra import lifecycle, limits, roles
 from ai4infra.arm import group_of, is_at_or_above, name_of, subscription_of
 from ai4infra.classification import TAG as CLASSIFICATION_TAG
 from ai4infra.classification import Level, less_isolated, levels, recorded
@@ -31,8 +31,8 @@ from ai4infra.model import (
     StorageWanted,
 )
 from ai4infra.sizing import GROWTH
-from ai4infra.storage_checks import is_premium
-from ai4infra.storage_target import DEFAULT_SOFT_DELETE_DAYS, MINIMUM_TLS, network_of
+from ai4infra.storage_checks import DEFAULT_SOFT_DELETE_DAYS, is_premium
+from ai4infra.storage_target import MINIMUM_TLS, is_new_tls, network_of
 
 Part = Literal[
     "blob_service", "containers", "lifecycle", "assignments", "locks", "alerts", "used_bytes"
@@ -50,6 +50,8 @@ MENDABLE: Final = frozenset(
     }
 )
 """Checks that one right answer mends; the others need somebody to decide."""
+_OF_MOUNTS: Final = frozenset({"supportsHttpsTrafficOnly", "allowSharedKeyAccess"})
+"""What mounts of file shares may depend on: NFS on plain traffic, SMB on keys."""
 CHECKPOINT_WORDS: Final = ("checkpoint", "ckpt")
 """A container is for checkpoints when its name has one of them in it."""
 STORAGE_TYPE: Final = "microsoft.storage/storageaccounts"
@@ -93,17 +95,27 @@ def audit(look: AuditLook) -> tuple[Finding, ...]:
 
     An account for file shares has no blobs: what is checked of blobs is left out.
     """
-    shares = (look.account.kind or "").casefold() == "filestorage"
+    shares = _has_shares(look.account)
     rules = [rule for rule in _RULES if not (shares and rule in _OF_BLOBS)]
     return tuple(finding for rule in rules for finding in rule(look))
+
+
+def mendable(account: StorageAccount) -> frozenset[str]:
+    """Return the checks that one right answer mends on this kind of account."""
+    return MENDABLE - _OF_MOUNTS if _has_shares(account) else MENDABLE
+
+
+def _has_shares(account: StorageAccount) -> bool:
+    return (account.kind or "").casefold() == "filestorage"
 
 
 def fix_wanted(look: AuditLook, findings: Iterable[Finding]) -> StorageWanted | None:
     """Return what would mend all that one right answer mends; None where there is nothing.
 
-    The plan for it changes an existing account (``update``) and makes nothing but a lock.
+    The plan for it changes what failed on an existing account (``update``, ``only``), nothing
+    else of it, and makes nothing but a lock.
     """
-    failed = {f.check for f in findings if f.verdict == "fail"} & MENDABLE
+    failed = {f.check for f in findings if f.verdict == "fail"} & mendable(look.account)
     if not failed:
         return None
     account = look.account
@@ -116,6 +128,7 @@ def fix_wanted(look: AuditLook, findings: Iterable[Finding]) -> StorageWanted | 
         hns=bool(account.hns),
         lock="lock" in failed,
         update=True,
+        only=tuple(sorted(failed)),
     )
 
 
@@ -134,7 +147,7 @@ def _finding(
 ) -> Finding:
     verdicts: dict[bool | None, Literal["pass", "fail", "unknown"]]
     verdicts = {True: "pass", False: "fail", None: "unknown"}
-    mend = fix or (_mend(look.account) if check in MENDABLE else None)
+    mend = fix or (_mend(look.account) if check in mendable(look.account) else None)
     return Finding(
         check=check,
         subject=look.account.id,
@@ -184,15 +197,18 @@ def _level(look: AuditLook) -> Level | None:
 
 def _tls(look: AuditLook) -> Iterator[Finding]:
     found = look.account.minimum_tls_version
-    # An account that was made without it takes TLS 1.0.
-    holds = found is not None and found >= MINIMUM_TLS
-    yield _finding(look, "minimumTlsVersion", f"{MINIMUM_TLS} or newer", holds, found)
+    holds = is_new_tls(found)
+    reason = f"{found!r} is no version that is known here." if holds is None else None
+    wanted = f"{MINIMUM_TLS} or newer"
+    yield _finding(look, "minimumTlsVersion", wanted, holds, found, reason=reason)
 
 
 def _https(look: AuditLook) -> Iterator[Finding]:
     found = look.account.https_only
     reason = "Its meaning depends on when the account was made." if found is None else None
-    yield _finding(look, "supportsHttpsTrafficOnly", "true", found, _said(found), reason=reason)
+    fix = _az_update(look.account, "--https-only", "true") if _has_shares(look.account) else None
+    check = "supportsHttpsTrafficOnly"
+    yield _finding(look, check, "true", found, _said(found), reason=reason, fix=fix)
 
 
 def _anonymous(look: AuditLook) -> Iterator[Finding]:
@@ -234,7 +250,9 @@ def _network_evidence(account: StorageAccount) -> str:
 
 def _keys(look: AuditLook) -> Iterator[Finding]:
     found = look.account.allow_shared_key_access
-    yield _finding(look, "allowSharedKeyAccess", "false", found is False, _said(found))
+    words = ("--allow-shared-key-access", "false")
+    fix = _az_update(look.account, *words) if _has_shares(look.account) else None
+    yield _finding(look, "allowSharedKeyAccess", "false", found is False, _said(found), fix=fix)
 
 
 def _namespace(look: AuditLook) -> Iterator[Finding]:
@@ -344,9 +362,10 @@ def _lifecycle(look: AuditLook) -> Iterator[Finding]:
 
 
 def _covers(rule: LifecycleRule, container: str) -> bool:
-    """Tell whether an enabled rule does something to every blob of a container."""
+    """Tell whether an enabled rule does something to every block blob of a container."""
     folder = f"{container}/"
-    return rule.enabled and (not rule.prefixes or any(map(folder.startswith, rule.prefixes)))
+    everywhere = not rule.prefixes or any(map(folder.startswith, rule.prefixes))
+    return rule.enabled and everywhere and not lifecycle.is_partial(rule)
 
 
 def _lock(look: AuditLook) -> Iterator[Finding]:
@@ -406,13 +425,21 @@ def _readers(look: AuditLook) -> Iterator[Finding]:
     held = [a for a in look.assignments if roles.allows_blobs(a.role_id, "read")]
     wrong = [a for a in held if a.principal_type and a.principal_type not in level.readers]
     unsaid = [a for a in held if a.principal_type is None]
+    unknown = [
+        a
+        for a in look.assignments
+        if roles.allows_blobs(a.role_id, "read") is None and a.principal_type not in level.readers
+    ]
+    reason = "What kind some of them are is not said." if unsaid else None
+    if unknown and not reason:
+        reason = f"Roles not known here: {_words(sorted({a.role_id for a in unknown}))}."
     yield _finding(
         look,
         "data readers",
         f"{level.name} data: {', '.join(level.readers)} only",
-        False if wrong else None if unsaid else True,
+        False if wrong else None if unsaid or unknown else True,
         _words(_holder(a) for a in wrong or held) or "nobody",
-        reason="What kind some of them are is not said." if unsaid and not wrong else None,
+        reason=None if wrong else reason,
         fix=_roles_fix(look, wrong) if wrong else None,
     )
 

@@ -56,6 +56,7 @@ class AuditMethods:
         # Only here: a command that audits nothing need not read the limits.
         from ai4infra.audit import audit
 
+        names = (names,) if isinstance(names, str) else names
         chosen = self.subscription(subscription).id
         if names:
             found = [

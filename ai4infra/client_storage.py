@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import structs
 
 from ai4infra import arm, lifecycle
@@ -117,18 +118,20 @@ class StorageMethods:
         from ai4infra.sizing import parse_bytes
         from ai4infra.storage_checks import check_wanted, parse_sku
 
-        where = group or self.settings.group or DEFAULT_GROUP
+        where = self.settings.group or DEFAULT_GROUP if group is None else group
+        named = default_account_name("", where) if account is None else account
+        containers, checkpoints = _texts(containers), _texts(checkpoints)
         draft = StorageWanted(
             subscription_id="",
             group=check_group_name(where),
             location=location or self.settings.location or DEFAULT_LOCATION,
-            location_said=location is not None,
-            account=check_account_name(account) if account else default_account_name("", where),
+            location_said=bool(location),
+            account=check_account_name(named),
             hns=hns,
             sku=parse_sku(sku, premium=premium),
             network=network,
-            allow_ips=tuple(allow_ips),
-            allow_subnets=tuple(allow_subnets),
+            allow_ips=_texts(allow_ips),
+            allow_subnets=_texts(allow_subnets),
             endpoint_subnet=private_endpoint,
             infrastructure_encryption=infrastructure_encryption,
             key_uri=key_uri,
@@ -137,8 +140,8 @@ class StorageMethods:
             versioning=versioning,
             change_feed=change_feed,
             restore_days=restore_days,
-            containers=tuple(containers) if containers or checkpoints else (DEFAULT_CONTAINER,),
-            lifecycles=_lifecycles(lifecycles, checkpoints, checkpoint_retention),
+            containers=containers if containers or checkpoints else (DEFAULT_CONTAINER,),
+            lifecycles=_lifecycles(_texts(lifecycles), checkpoints, checkpoint_retention),
             classification=classification,
             tags=dict(tags or {}),
             lock=lock,
@@ -148,8 +151,9 @@ class StorageMethods:
             price_per_gib_month=_price(parse_sku(sku, premium=premium)),
             expected_gib=parse_bytes(expect) / 2**30 if expect else None,
         )
-        check_wanted(draft)
-        asked = _asked(readers, contributors, owners, access, grant_me=grant_me)
+        check_wanted(_well_typed(draft))
+        named_readers = (_texts(readers), _texts(contributors), _texts(owners))
+        asked = _asked(*named_readers, access, grant_me=grant_me)
         warnings = _growth(draft, expect, vms)
         plan = self._plan_storage(draft, account, subscription, asked, enable_identity)
         return structs.replace(plan, warnings=(*plan.warnings, *warnings))
@@ -165,7 +169,7 @@ class StorageMethods:
         from ai4infra import provision
 
         chosen = self.subscription(subscription).id
-        name = account or default_account_name(chosen, draft.group)
+        name = default_account_name(chosen, draft.group) if account is None else account
         wanted = structs.replace(draft, subscription_id=chosen, account=name)
         known, late = self._grants(asked, chosen, enable_identity)
         wanted = structs.replace(wanted, grants=(*known, *(grant for grant, _ in late)))
@@ -370,6 +374,19 @@ class StorageMethods:
         """Return the subscription in which names of WHO are meant: as said, else the scope's."""
         found = parse_scope(scope).subscription_id
         return found if found and subscription is None else self.subscription(subscription).id
+
+
+def _texts(value: str | Iterable[str]) -> tuple[str, ...]:
+    """Return several texts; one by itself is one of them, not its letters."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _well_typed(wanted: StorageWanted) -> StorageWanted:
+    """Return what is wanted; UsageError where a script gives something of another type."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(wanted), StorageWanted)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(f"This cannot be asked of an account: {error}.") from None
 
 
 def _parsed(to: str | Iterable[str]) -> list[str]:

@@ -104,11 +104,28 @@ def _after(days: int | None) -> dict[str, int] | None:
 
 def same_rule(one: LifecycleRule, other: LifecycleRule) -> bool:
     """Tell whether two rules of one name do the same, as far as our rules go."""
-    return _shape(one) == _shape(other)
+    return _shape(one) == _shape(other) and is_partial(one) == is_partial(other)
 
 
 def _shape(rule: LifecycleRule) -> tuple[object, ...]:
     return rule.enabled, sorted(rule.prefixes), rule.cool_after_days, rule.delete_after_days
+
+
+def is_partial(rule: LifecycleRule) -> bool:
+    """Tell whether a rule passes over some of the block blobs below its prefixes.
+
+    Rules for tagged blobs, for append blobs, and for old versions and snapshots alone do.
+    """
+    definition = _part(rule.raw, "definition")
+    filters = _part(definition, "filters")
+    kinds = [str(kind).casefold() for kind in filters.get("blobTypes") or ["blockBlob"]]
+    acts = not definition or bool(_part(_part(definition, "actions"), "baseBlob"))
+    return bool(filters.get("blobIndexMatch")) or "blockblob" not in kinds or not acts
+
+
+def _part(value: dict[str, Any], name: str) -> dict[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def describe(rule: LifecycleRule) -> str:

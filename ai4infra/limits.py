@@ -125,6 +125,8 @@ class DiskLimits(Row, frozen=True, kw_only=True, rename=None):
     iops: int
     mbytes_s: float
     max_gib: int
+    vm_gib: int | None = None
+    """What one VM holds on disks of this kind, whatever its size; None where it is not said."""
 
 
 class LustreSku(Row, frozen=True, kw_only=True, rename=None):

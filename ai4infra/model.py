@@ -573,6 +573,8 @@ class DnsZone(Record, frozen=True):
     name: str
     vnet_ids: tuple[str, ...] | None = None
     """Virtual networks that it is linked to; None when they could not be read."""
+    link_names: tuple[str, ...] = ()
+    """Names of those links."""
 
 
 class RoleAssignment(Record, frozen=True):
@@ -671,6 +673,9 @@ class StorageWanted(Record, frozen=True):
     lock: bool = False
     update: bool = False
     """Change what differs on an existing account."""
+    only: tuple[str, ...] | None = None
+    """Settings of an existing account, by ARM's names: nothing else of it is looked at or changed.
+    None is everything."""
     register: bool = False
     """Register the subscription for providers that it needs."""
     storage_suffix: str = "core.windows.net"

@@ -15,6 +15,7 @@ from ai4infra.model import StorageWanted
 from ai4infra.storage_names import check_account_name, check_container_name
 
 STANDARD: Final = ("LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS")
+DEFAULT_SOFT_DELETE_DAYS: Final = 7
 PREMIUM: Final = ("LRS", "ZRS")
 # https://learn.microsoft.com/azure/storage/common/storage-network-security-limitations
 MAX_NETWORK_RULES: Final = 400
@@ -23,6 +24,8 @@ MAX_TAGS: Final = 50
 MAX_TAG_NAME: Final = 128
 MAX_TAG_VALUE: Final = 256
 _TAG_FORBIDDEN: Final = frozenset("<>%&\\?/")
+# https://learn.microsoft.com/rest/api/resources/tags
+_TAG_RESERVED: Final = ("microsoft", "azure", "windows")
 
 _SUBNET = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Network"
@@ -34,6 +37,7 @@ _IDENTITY = re.compile(
     r"/userAssignedIdentities/[^/]+/?",
     re.IGNORECASE,
 )
+_ADDRESS = re.compile(r"[\d.]+(/(0|[1-9]\d?))?", re.ASCII)
 _KEY_PATH = re.compile(r"/keys/[0-9A-Za-z-]+(/[0-9a-fA-F]{32})?/?", re.ASCII)
 
 
@@ -105,7 +109,8 @@ def check_address(text: str) -> None:
     (https://learn.microsoft.com/azure/storage/common/storage-network-security-limitations).
     """
     try:
-        network = ipaddress.IPv4Network(text)
+        # ipaddress takes netmasks and 024 as well; the service does not.
+        network = ipaddress.IPv4Network(text if _ADDRESS.fullmatch(text) else "")
     except ValueError:
         raise UsageError(
             f"{text!r} is no IPv4 address or range.",
@@ -184,8 +189,22 @@ def _check_restore(wanted: StorageWanted) -> None:
         return
     if not (wanted.versioning and wanted.change_feed):
         raise UsageError("Point-in-time restore needs versioning and the change feed.")
-    if wanted.soft_delete_days is None or not 1 <= wanted.restore_days < wanted.soft_delete_days:
-        raise UsageError("Point-in-time restore needs fewer days than soft delete keeps.")
+    if is_premium(wanted.sku):
+        raise UsageError(
+            "Premium block blobs have no point-in-time restore.", hint="Use a standard account."
+        )
+    kept = wanted.soft_delete_days or _least_soft_delete(wanted)
+    if not 1 <= wanted.restore_days < kept:
+        raise UsageError(
+            f"Point-in-time restore needs fewer days ({wanted.restore_days}) than soft delete"
+            f" keeps ({kept}), and at least one.",
+            hint=f"Say --soft-delete-days {max(wanted.restore_days, 1) + 1} or more.",
+        )
+
+
+def _least_soft_delete(wanted: StorageWanted) -> int:
+    level = classification.known_level(wanted.classification)
+    return max(DEFAULT_SOFT_DELETE_DAYS, level.soft_delete_days if level else 0)
 
 
 def _check_lifecycles(wanted: StorageWanted) -> None:
@@ -228,6 +247,11 @@ def _check_tag(name: str, value: str) -> None:
         raise UsageError(
             f"{name!r} cannot be a tag.",
             hint=f"A name has none of {' '.join(sorted(_TAG_FORBIDDEN))} and no control character.",
+        )
+    if name.casefold().startswith(_TAG_RESERVED):
+        raise UsageError(
+            f"{name!r} cannot be a tag.",
+            hint=f"Names that begin with {', '.join(_TAG_RESERVED)} are Azure's own.",
         )
     if len(name) > MAX_TAG_NAME or len(value) > MAX_TAG_VALUE:
         raise UsageError(

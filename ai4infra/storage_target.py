@@ -7,7 +7,8 @@ changed what was sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from msgspec import structs
@@ -24,12 +25,12 @@ from ai4infra.model import (
     StorageLook,
     StorageWanted,
 )
-from ai4infra.storage_checks import is_premium, parse_sku
+from ai4infra.storage_checks import DEFAULT_SOFT_DELETE_DAYS, is_premium, parse_sku
 
 DEFAULT_SKU: Final = "Standard_LRS"
-DEFAULT_SOFT_DELETE_DAYS: Final = 7
 MINIMUM_TLS: Final = "TLS1_2"
 BYPASS: Final = "AzureServices"
+_TLS = re.compile(r"TLS(\d)_(\d)", re.ASCII | re.IGNORECASE)
 
 
 class Comparison(Record, frozen=True):
@@ -206,7 +207,7 @@ def _with_bypass(found: str | None) -> str:
 
 def immutable_differences(target: Target, account: StorageAccount) -> list[Comparison]:
     """Return what differs and cannot be changed on an account that is there."""
-    return [c for c in _fixed(target, account) if c.holds is False]
+    return [c for c in fixed_comparisons(target, account) if c.holds is False]
 
 
 def _fixed(target: Target, account: StorageAccount) -> Iterator[Comparison]:
@@ -239,18 +240,24 @@ def _tier(sku: str) -> tuple[bool, bool]:
 
 def comparisons(target: Target, account: StorageAccount) -> list[Comparison]:
     """Compare every property of an account that can be changed."""
-    return [
+    rows = [
         *_security(account),
         *_network(target, account),
         *_key(target, account),
         *_sku(target, account),
         *_tag_comparisons(target, account),
     ]
+    return _asked(target, rows)
 
 
 def fixed_comparisons(target: Target, account: StorageAccount) -> list[Comparison]:
     """Compare every property of an account that is fixed at creation."""
-    return list(_fixed(target, account))
+    return _asked(target, _fixed(target, account))
+
+
+def _asked(target: Target, rows: Iterable[Comparison]) -> list[Comparison]:
+    only = target.wanted.only
+    return [row for row in rows if only is None or row.name in only]
 
 
 def _compare(
@@ -275,7 +282,7 @@ def _property(name: str, wanted: object, actual: object) -> Comparison:
 
 def _security(account: StorageAccount) -> Iterator[Comparison]:
     tls = account.minimum_tls_version
-    found = MINIMUM_TLS if tls is not None and tls >= MINIMUM_TLS else tls
+    found = MINIMUM_TLS if is_new_tls(tls) else tls
     yield _property("minimumTlsVersion", MINIMUM_TLS, found)
     yield _property("supportsHttpsTrafficOnly", True, account.https_only)
     yield _property("allowBlobPublicAccess", False, account.allow_blob_public_access)
@@ -283,6 +290,17 @@ def _security(account: StorageAccount) -> Iterator[Comparison]:
     yield _property("allowSharedKeyAccess", False, account.allow_shared_key_access is not False)
     yield _property("defaultToOAuthAuthentication", True, bool(account.default_to_oauth))
     yield _property("allowCrossTenantReplication", False, account.allow_cross_tenant_replication)
+
+
+def is_new_tls(version: str | None) -> bool | None:
+    """Tell whether ``TLS1_2`` and the like is new enough; None for what is no version.
+
+    An account that was made without one takes TLS 1.0.
+    """
+    if version is None:
+        return False
+    match = _TLS.fullmatch(version)
+    return (int(match[1]), int(match[2])) >= (1, 2) if match else None
 
 
 def network_of(account: StorageAccount) -> NetworkAccess:
@@ -442,7 +460,7 @@ def blob_comparisons(target: Target, found: BlobServiceSettings) -> list[Compari
         rows.append(_compare("changeFeed", True, found.change_feed, patch))
     if wanted.restore_days is not None:
         rows.append(_at_least("restorePolicy", wanted.restore_days, found.restore_days))
-    return rows
+    return _asked(target, rows)
 
 
 def _at_least(name: str, wanted_days: int, found: int | None) -> Comparison:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from support_storage import ACCOUNT, ACCOUNT_ID, ALICE, CONTRIBUTOR, GROUP, NODE, SUBSCRIPTION
 
+from ai4infra.arm import ArmWrite
 from ai4infra.audit import MENDABLE, AuditLook, audit, fix_wanted
 from ai4infra.classification import levels
 from ai4infra.limits import TIBYTE
@@ -223,9 +224,22 @@ NONE = BlobServiceSettings(blob_soft_delete_days=0, container_soft_delete_days=0
 CKPT = (Container(id="c", name="llm-ckpt"), Container(id="d", name="data"))
 
 
+def a_rule(*, filters: Any = None, actions: Any = None) -> LifecycleRule:
+    """A rule as the service tells it, for the checkpoints and with a deletion."""
+    definition = {
+        "filters": {"blobTypes": ["blockBlob"], "prefixMatch": ["llm-ckpt/"], **(filters or {})},
+        "actions": actions or {"baseBlob": {"delete": {"daysAfterModificationGreaterThan": 90}}},
+    }
+    return LifecycleRule(name="r", prefixes=("llm-ckpt/",), raw={"definition": definition})
+
+
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
+        (a_rule(), "pass"),
+        (a_rule(filters={"blobTypes": ["appendBlob"]}), "fail"),
+        (a_rule(filters={"blobIndexMatch": [{"name": "a", "op": "==", "value": "b"}]}), "fail"),
+        (a_rule(actions={"snapshot": {"delete": {"daysAfterCreationGreaterThan": 9}}}), "fail"),
         (None, "fail"),
         (LifecycleRule(name="r", prefixes=("llm-ckpt/",), delete_after_days=90), "pass"),
         (LifecycleRule(name="r", prefixes=("llm-ckpt",), delete_after_days=90), "pass"),
@@ -406,7 +420,7 @@ def test_every_finding_says_what_mends_it_and_passes_say_nothing() -> None:
 
 def test_what_one_right_answer_mends_becomes_a_plan_for_the_account_that_is_there() -> None:
     account = an_account(**BAD)
-    look = a_look(account, locks=(), blob_service=BlobServiceSettings())
+    look = a_look(account, locks=(), blob_service=NONE)
     wanted = fix_wanted(look, audit(look))
     assert wanted is not None
     seen = StorageLook(account=account, blob_service=NONE, locks=())
@@ -418,6 +432,70 @@ def test_what_one_right_answer_mends_becomes_a_plan_for_the_account_that_is_ther
         "blob service settings": "update",
         "lock": "create",
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("Group", "unknown"), ("ServicePrincipal", "pass"), (None, "unknown")]
+)
+def test_a_role_that_is_not_known_may_open_data_to_who_is_not_admitted(
+    kind: str | None, expected: str
+) -> None:
+    account = an_account(tags={"classification": "restricted"})
+    held = (a_role(), a_role(role_id=CUSTOM, principal_id=NODE, principal_type=kind))
+    assert verdict("data readers", a_look(account, assignments=held)) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (None, "fail"),
+        ("tls1_0", "fail"),
+        ("TLS1_1", "fail"),
+        ("TLS1_2", "pass"),
+        ("TLS1_3", "pass"),
+        ("TLS2_0", "pass"),
+        ("odd", "unknown"),
+    ],
+)
+def test_a_version_of_tls_is_read_as_one(found: str | None, expected: str) -> None:
+    assert verdict("minimumTlsVersion", a_look(an_account(minimum_tls_version=found))) == expected
+
+
+MENDED = {"properties": {"minimumTlsVersion": "TLS1_2"}}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param(
+            {"tags": {"classification": "restricted"}, "infrastructure_encryption": True},
+            id="a level that demands another network and a key",
+        ),
+        pytest.param({"tags": {"classification": "confidential"}}, id="what is fixed at creation"),
+        pytest.param({"kind": "FileStorage", "sku": "Premium_LRS"}, id="an account for shares"),
+        pytest.param({"kind": "Storage"}, id="the first kind of account"),
+        pytest.param({"default_to_oauth": False, "tags": {}}, id="what is no check"),
+    ],
+)
+def test_mending_changes_what_failed_and_leaves_everything_else(fields: dict[str, Any]) -> None:
+    account = an_account(minimum_tls_version="TLS1_0", **fields)
+    look = a_look(account)
+    wanted = fix_wanted(look, audit(look))
+    assert wanted is not None
+    plan = storage_steps(wanted, StorageLook(account=account, blob_service=NONE, locks=()))
+    assert plan.refusals == ()
+    written = [s.wanted.body for s in plan.changes if isinstance(s.wanted, ArmWrite)]
+    assert written[0] == MENDED
+    assert "network" not in str(written)
+
+
+def test_what_mounts_of_shares_may_depend_on_is_for_people_to_decide() -> None:
+    fields = {"https_only": False, "allow_shared_key_access": None}
+    look = a_look(an_account(kind="FileStorage", sku="Premium_LRS", **fields))
+    findings = {f.check: f for f in audit(look) if f.verdict == "fail"}
+    assert fix_wanted(look, findings.values()) is None
+    assert "--https-only true" in (findings["supportsHttpsTrafficOnly"].fix or "")
+    assert "--allow-shared-key-access false" in (findings["allowSharedKeyAccess"].fix or "")
 
 
 def test_nothing_is_planned_where_only_people_can_decide() -> None:

@@ -292,3 +292,38 @@ def test_a_role_is_removed() -> None:
     script.on("storageAccounts/datasets[?]", answer(200, {"id": ACCOUNT, "name": "datasets"}))
     az = azure(script)
     assert az.apply(az.plan_unassign(READER, ["me"], ACCOUNT)).complete
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"network": "closed"},
+        {"network": "Private"},
+        {"tags": {"cost": 7}},
+        {"soft_delete_days": "7"},
+        {"containers": [7]},
+        {"account": ""},
+        {"group": ""},
+    ],
+)
+def test_what_is_of_another_kind_is_a_usage_error_and_nobody_is_asked(
+    asked: dict[str, Any],
+) -> None:
+    script = Script()
+    with pytest.raises(UsageError):
+        azure(script).plan_storage(**asked)
+    assert script.requests == []
+
+
+def test_one_text_by_itself_is_one_of_them_and_not_its_letters() -> None:
+    wanted = planned(
+        containers="data",
+        checkpoints="ckpt",
+        lifecycles="runs=:30d",
+        allow_ips="203.0.113.7",
+        readers="me",
+    )
+    assert wanted.containers == ("data",)
+    assert [rule.container for rule in wanted.lifecycles] == ["ckpt", "runs"]
+    assert wanted.allow_ips == ("203.0.113.7",)
+    assert [grant.label for grant in wanted.grants] == ["me"]

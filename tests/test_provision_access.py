@@ -190,6 +190,16 @@ def test_a_machine_without_identity_gets_one_before_its_role() -> None:
     assert "identity is made" in plan.warnings[0]
 
 
+def test_a_scale_set_whose_vms_have_to_take_the_identity_over_says_how() -> None:
+    script = azure()
+    body = {"id": "/vmss", "properties": {"orchestrationMode": "Uniform"}}
+    script.replies.insert(0, ("GET .*virtualMachineScaleSets/nodes", [answer(200, body)]))
+    plan = provision.plan_assign(
+        session(script), BLOB_READER, ["vmss:rg/nodes"], ACCOUNT, SUBSCRIPTION, enable_identity=True
+    )
+    assert "az vmss update-instances -g rg -n nodes --instance-ids '*'" in plan.warnings[1]
+
+
 def test_the_late_grant_goes_to_the_identity_that_was_made() -> None:
     script = machine(azure(), None, OWN)
     script.on("PATCH .*virtualMachines/node-0", answer(200, {"id": VM, "identity": OWN}))

@@ -283,6 +283,9 @@ def test_an_operation_that_cannot_be_asked_about_is_still_in_progress() -> None:
     [
         (409, "StorageAccountIsNotProvisioned"),
         (409, "StorageAccountOperationInProgress"),
+        (409, "AccountBeingCreated"),
+        (409, "AccountBeingProvisioned"),
+        (409, "ContainerBeingDeleted"),
         (429, "RetryableError"),
         (429, "ReferencedResourceNotProvisioned"),
     ],
@@ -360,6 +363,31 @@ def test_a_provider_that_turns_out_unregistered_is_answered_with_the_option() ->
     script = azure(account=failed(409, "MissingSubscriptionRegistration", message))
     failure = result_of(provision.apply(script.session(), a_plan()), "storage account")
     assert "--register" in str(failure.hint)
+
+
+@pytest.mark.parametrize("status", [400, 409])
+def test_a_region_that_is_full_of_accounts_is_answered_with_the_ways_out(status: int) -> None:
+    code = "MaxStorageAccountsCountPerSubscriptionExceeded"
+    message = "Subscription s already contains 250 storage accounts."
+    script = azure(account=failed(status, code, message))
+    failure = result_of(provision.apply(script.session(), a_plan()), "storage account")
+    assert (failure.state, failure.code) == ("failed", code)
+    assert "--location" in str(failure.hint)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (400, "RoleAssignmentLimitExceeded", "to a group"),
+        (403, "DenyAssignmentAuthorizationFailed", "to owners too"),
+    ],
+)
+def test_what_no_owner_can_help_with_is_not_sent_to_one(status: int, code: str, said: str) -> None:
+    script = azure(grants=failed(status, code, "No."))
+    (result,) = provision.apply(script.session(), only_grant()).results
+    assert (result.state, result.code) == ("failed", code)
+    assert said in str(result.hint)
+    assert "An owner can run" not in str(result.hint)
 
 
 def test_the_service_that_has_trouble_is_asked_again() -> None:
@@ -456,6 +484,22 @@ def test_one_that_exists_under_another_name_is_as_good_as_done() -> None:
     assert receipt.results[0].state == "kept"
     assert "assigned already, as 0f" in str(receipt.results[0].message)
     assert f"principalId eq '{ALICE}'" in script.urls[1]
+
+
+def test_one_that_exists_under_a_condition_is_kept_and_that_is_said() -> None:
+    row = an_assignment(a_grant().role_id)
+    row["properties"]["condition"] = "(@Resource[x] StringEquals 'a')"
+    script = azure(grants=EXISTS, listed=answer(200, {"value": [row]}))
+    (result,) = provision.apply(script.session(), only_grant()).results
+    assert result.state == "kept"
+    assert "under a condition" in str(result.message)
+
+
+def test_one_that_exists_where_none_may_be_listed_is_still_that_error() -> None:
+    script = azure(grants=EXISTS, listed=failed(403, "AuthorizationFailed"))
+    (result,) = provision.apply(script.session(), only_grant()).results
+    assert (result.state, result.code) == ("failed", "RoleAssignmentExists")
+    assert "may not list" in str(result.hint)
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,22 @@ def test_premium_ssd_on_nd_h100_ends_at_612_mb_a_second() -> None:
         assert found.suitable == "no"
 
 
+def test_what_no_vms_disks_hold_and_no_account_holds_is_said() -> None:
+    advice = advise(job(dataset_bytes=10_000 * 10**15, workload="text", sample_bytes=None))
+    for name in (sizing.SSD, sizing.SSD_V2):
+        found = option(advice, name)
+        assert (found.suitable, found.feed_mbytes_s) == ("no", None)
+        assert "hold" in found.why
+    assert option(advice, sizing.BLOCK_CACHE).suitable == "with conditions"
+    assert any("5,120 TiB of one account" in note for note in advice.notes)
+
+
+def test_what_one_account_just_holds_is_not_warned_of() -> None:
+    advice = advise(job(dataset_bytes=5120 * 2**40, workload="text", sample_bytes=None))
+    assert option(advice, sizing.BLOCK_CACHE).suitable == "yes"
+    assert not any("of one account" in note for note in advice.notes)
+
+
 def test_small_premium_disks_are_striped_until_the_vm_is_the_wall() -> None:
     found = option(advise(job(dataset_bytes=100 * GB)), sizing.SSD)
     # 4 x 200 MB/s is the first stripe above 612 MB/s.

@@ -769,6 +769,38 @@ def test_the_zone_that_the_network_is_linked_to_comes_before_ours_and_before_any
     assert only(plan, "private DNS link").action == ("keep" if linked else "create")
 
 
+def test_a_network_of_the_same_name_keeps_its_link_and_ours_gets_another():
+    others = structs.replace(
+        a_zone(), vnet_ids=(VNET.replace("rg-net", "rg-hub"),), link_names=("VNET",)
+    )
+    link = only(storage_steps(FLAT, StorageLook(dns_zones=(others,))), "private DNS link")
+    assert link.action == "create"
+    assert str(link.resource_id).rpartition("/")[2].startswith("vnet-")
+    assert isinstance(link.wanted, ArmWrite)
+    sent = link.wanted.body or {}
+    assert sent["properties"]["virtualNetwork"]["id"] == VNET
+
+
+def test_a_lifecycle_policy_that_is_kept_says_what_it_does():
+    wanted = a_wanted(lifecycles=(CHECKPOINTS,))
+    step = only(storage_steps(wanted, looked_at(made(wanted))), "lifecycle policy")
+    assert step.action == "keep"
+    assert step.detail == "checkpoints/: cool after 14 d, delete after 90 d"
+
+
+def test_where_versions_are_kept_a_deletion_that_frees_nothing_is_said():
+    wanted = a_wanted(hns=False, versioning=True, lifecycles=(CHECKPOINTS,))
+    (warning,) = storage_steps(wanted, NOTHING).warnings
+    assert "stays as an earlier version" in warning
+
+
+def test_zones_that_could_not_be_read_are_not_written_over():
+    plan = storage_steps(FLAT, StorageLook(dns_zones=None))
+    assert [step.kind for step in plan.refusals] == ["private DNS zone"]
+    with_zone = StorageLook(dns_zones=None, endpoints=(an_endpoint(zone_ids=("/z",)),))
+    assert storage_steps(FLAT, with_zone).refusals == ()
+
+
 def test_links_that_could_not_be_read_are_left_alone_and_said():
     plan = storage_steps(FLAT, StorageLook(dns_zones=(a_zone(unread=True),)))
     assert only(plan, "private DNS link").action == "keep"
@@ -884,6 +916,14 @@ def test_a_role_from_above_cannot_be_removed_here_and_says_where():
     (step,) = rbac_remove_steps((HERE,), (found,)).steps
     assert step.action == "refuse"
     assert group_scope(SUBSCRIPTION, GROUP) in str(step.reason)
+
+
+def test_a_role_that_is_here_and_above_is_removed_here_and_what_stays_is_said():
+    above = group_scope(SUBSCRIPTION, GROUP)
+    plan = rbac_remove_steps((HERE,), (an_assignment(above), an_assignment()))
+    assert [(s.action, s.resource_id) for s in plan.steps] == [("delete", an_assignment().id)]
+    (warning,) = plan.warnings
+    assert f"inherited from {above}" in warning
 
 
 def test_removing_what_is_not_assigned_is_nothing_to_do():
@@ -1059,6 +1099,21 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
 # --- What no account can be ---
 
 
+RESTORE = {"hns": False, "versioning": True, "change_feed": True, "restore_days": 6}
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"), [({}, 7), ({"classification": "confidential", "restore_days": 13}, 14)]
+)
+def test_restore_is_measured_by_the_soft_delete_that_nobody_had_to_say(
+    asked: dict[str, Any], kept: int
+):
+    plan = storage_steps(a_wanted(**{**RESTORE, **asked}), NOTHING)
+    (sent,) = [body_of(s)["properties"] for s in plan.steps if s.kind == "blob service settings"]
+    assert sent["restorePolicy"]["days"] == kept - 1
+    assert sent["deleteRetentionPolicy"]["days"] == kept
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -1075,6 +1130,8 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
         ({"allow_ips": ("203.0.113.0/31",)}, "range of 2"),
         ({"allow_ips": ("203.0.113.1/24",)}, "no IPv4"),
         ({"allow_ips": ("2001:db8::1",)}, "no IPv4"),
+        ({"allow_ips": ("203.0.113.0/255.255.255.0",)}, "no IPv4"),
+        ({"allow_ips": ("203.0.113.0/024",)}, "no IPv4"),
         ({"allow_ips": tuple(f"203.0.{n // 256}.{n % 256}" for n in range(401))}, "400"),
         ({"allow_subnets": ("default",)}, "subnet"),
         ({"endpoint_subnet": VNET}, "subnet"),
@@ -1097,6 +1154,8 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
             },
             "fewer days",
         ),
+        ({**RESTORE, "restore_days": 7}, "fewer days (7) than soft delete keeps (7)"),
+        ({**RESTORE, "sku": "Premium_LRS"}, "Premium block blobs have no point-in-time"),
         ({"soft_delete_days": 0}, "1 to 365"),
         ({"soft_delete_days": 366}, "1 to 365"),
         ({"lifecycles": (CHECKPOINTS, CHECKPOINTS)}, "Two lifecycles"),
@@ -1111,6 +1170,8 @@ def test_deleting_what_is_not_there_is_nothing_to_do():
         ({"tags": {" ": "c"}}, "cannot be a tag"),
         ({"tags": {"a": "b\nc"}}, "cannot be a tag"),
         ({"tags": {"a": "b" * 257}}, "too long"),
+        ({"tags": {"Azure-team": "b"}}, "cannot be a tag"),
+        ({"tags": {"microsoft.x": "b"}}, "cannot be a tag"),
         ({"tags": {"a": "1", "A": "2"}}, "given twice"),
         ({"tags": {str(n): "" for n in range(51)}}, "at most 50"),
     ],

@@ -78,9 +78,9 @@ def audit(options: Options, **given: Any) -> None:
 def _fix(az: Azure, audited: Sequence[Audited], out: Output, given: dict[str, Any]) -> None:
     """Carry out what mends; says what is left, and ends the command."""
     plan = az.plan_mending(audited)
-    from ai4infra.audit import MENDABLE
+    from ai4infra.audit import mendable
 
-    left = [f for f in _failed(audited) if f.check not in MENDABLE]
+    left = [f for a in audited for f in _failed([a]) if f.check not in mendable(a.look.account)]
     if left:
         names = ", ".join(dict.fromkeys(f.check for f in left))
         out.warn(f"For you to decide: {names}. Without --fix the commands are shown.")

@@ -178,6 +178,7 @@ def _of_resource(
     if kind == IDENTITY_TYPE.casefold():
         return (_user_identity(body, who.text, resource_id),)
     found = _identity_of(body)
+    can_be_enabled = _can_be_enabled(kind) and not _is_flexible(body)
     principals = tuple(_principals(session, found, who.text, resource_id))
     if principals:
         return principals
@@ -185,10 +186,16 @@ def _of_resource(
         raise UsageError(
             f"{who.text} has no identity.",
             hint="Add --enable-identity to give it one."
-            if _can_be_enabled(kind)
+            if can_be_enabled
             else "Give it a system-assigned or a user-assigned identity first.",
         )
-    if not _can_be_enabled(kind):
+    if _is_flexible(body):
+        raise UsageError(
+            f"{who.text} has no identity, and a scale set with flexible orchestration takes"
+            " user-assigned ones only.",
+            hint=f"az vmss identity assign --ids {scope.id} --identities IDENTITY_ID",
+        )
+    if not can_be_enabled:
         raise UsageError(
             f"{who.text} has no identity, and only virtual machines and scale sets get one here.",
             hint="Give it a system-assigned or a user-assigned identity first.",
@@ -198,6 +205,16 @@ def _of_resource(
 
 def _can_be_enabled(kind: str) -> bool:
     return kind.startswith("microsoft.compute/") and kind in _VERSIONS
+
+
+def _is_flexible(body: Mapping[str, Any]) -> bool:
+    """Tell a scale set with flexible orchestration, which has no identity of its own.
+
+    https://learn.microsoft.com/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-orchestration-modes
+    """
+    properties = body.get("properties")
+    mode = properties.get("orchestrationMode") if isinstance(properties, dict) else None
+    return str(mode).casefold() == "flexible"
 
 
 def enabled_id(session: Session, resource_id: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ai4infra.arm import API_VERSIONS, LOCK, is_at_or_above
-from ai4infra.cloud.rows import decode_rows
+from ai4infra.cloud.rows import whole_rows
 from ai4infra.cloud.session import Session
 from ai4infra.errors import ForbiddenError
 from ai4infra.model import Lock, Record
@@ -48,12 +48,11 @@ def locks(session: Session, subscription_id: str, group: str, resource_id: str) 
 def _listed(session: Session, scope: str) -> list[Lock]:
     what = f"Cannot list the locks at {scope}"
     pages = session.pages(f"{scope}/providers/{LOCK}", API_VERSION, what=what)
-    rows = [row for page in pages for row in decode_rows(page, _Lock, what)[0]]
     return [
         Lock(
             id=row.id,
             name=row.name,
             level=(row.properties.level if row.properties else None) or "unknown",
         )
-        for row in rows
+        for row in whole_rows(pages, _Lock, what)
     ]

@@ -9,7 +9,7 @@ import msgspec
 
 from ai4infra.arm import API_VERSIONS, ENDPOINT, ZONE, ZONE_GROUP, ZONE_LINK, name_of
 from ai4infra.cloud.fanout import fan_out
-from ai4infra.cloud.rows import decode_rows
+from ai4infra.cloud.rows import decode_rows, whole_rows
 from ai4infra.cloud.session import Session
 from ai4infra.errors import Ai4infraError, NotFoundError
 from ai4infra.model import DnsZone, PrivateEndpoint
@@ -75,6 +75,7 @@ class _LinkProperties(msgspec.Struct, rename="camel"):
 
 
 class _Link(msgspec.Struct):
+    name: str | None = None
     properties: _LinkProperties | None = None
 
 
@@ -108,7 +109,7 @@ def _zone_ids(session: Session, endpoint_id: str) -> tuple[str, ...] | None:
     path = f"{endpoint_id}/{name_of(ZONE_GROUP)}"
     try:
         pages = list(session.pages(path, NETWORK_API_VERSION, what=what))
-        rows = [row for page in pages for row in decode_rows(page, _ZoneGroup, what)[0]]
+        rows = whole_rows(pages, _ZoneGroup, what)
     except Ai4infraError:
         return None
     configs = [
@@ -130,19 +131,26 @@ def dns_zones(
     rows = [row for page in pages for row in decode_rows(page, _Named, what)[0]]
     wanted = {name.casefold() for name in names}
     found = [row for row in rows if row.name.casefold() in wanted]
-    linked = fan_out(lambda row: _vnet_ids(session, row.id), found)
-    return tuple(
-        DnsZone(id=row.id, name=row.name, vnet_ids=outcome.value)
-        for row, outcome in zip(found, linked, strict=True)
+    linked = fan_out(lambda row: _links(session, row.id), found)
+    return tuple(_zone(row, outcome.value) for row, outcome in zip(found, linked, strict=True))
+
+
+def _zone(row: _Named, links: list[_Link] | None) -> DnsZone:
+    if links is None:
+        return DnsZone(id=row.id, name=row.name)
+    networks = (link.properties.virtual_network for link in links if link.properties)
+    return DnsZone(
+        id=row.id,
+        name=row.name,
+        vnet_ids=tuple(network.id for network in networks if network and network.id),
+        link_names=tuple(link.name for link in links if link.name),
     )
 
 
-def _vnet_ids(session: Session, zone_id: str) -> tuple[str, ...]:
+def _links(session: Session, zone_id: str) -> list[_Link]:
     what = f"Cannot list the networks of the zone {name_of(zone_id)}"
     pages = session.pages(f"{zone_id}/{name_of(ZONE_LINK)}", API_VERSIONS[ZONE_LINK], what=what)
-    rows = [row for page in pages for row in decode_rows(page, _Link, what)[0]]
-    networks = (row.properties.virtual_network for row in rows if row.properties)
-    return tuple(network.id for network in networks if network and network.id)
+    return whole_rows(pages, _Link, what)
 
 
 def vnet_location(session: Session, vnet_id: str) -> str | None:

@@ -5,12 +5,12 @@ https://learn.microsoft.com/rest/api/authorization/role-assignments
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from ai4infra.arm import API_VERSIONS, ASSIGNMENT
-from ai4infra.cloud.rows import decode_rows
+from ai4infra.cloud.rows import decode_rows, whole_rows
 from ai4infra.cloud.session import Session
 from ai4infra.model import Record, RoleAssignment
 
@@ -90,8 +90,7 @@ def assignments(
         params={"$filter": asked} if asked else {},
         what=what,
     )
-    rows = (row for page in pages for row in decode_rows(page, _Assignment, what)[0])
-    return tuple(_assignments(rows))
+    return tuple(_assignments(whole_rows(pages, _Assignment, what)))
 
 
 def held(session: Session, scope: str, principal_id: str) -> tuple[RoleAssignment, ...]:
@@ -103,10 +102,10 @@ def held(session: Session, scope: str, principal_id: str) -> tuple[RoleAssignmen
         params={"$filter": f"atScope() and assignedTo('{principal_id}')"},
         what=what,
     )
-    return tuple(_assignments(row for p in pages for row in decode_rows(p, _Assignment, what)[0]))
+    return tuple(_assignments(whole_rows(pages, _Assignment, what)))
 
 
-def _assignments(rows: Iterator[_Assignment]) -> Iterator[RoleAssignment]:
+def _assignments(rows: Iterable[_Assignment]) -> Iterator[RoleAssignment]:
     for row in rows:
         p = row.properties
         yield RoleAssignment(

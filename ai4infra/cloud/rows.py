@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -24,6 +25,24 @@ def decode_rows(
         return msgspec.json.decode(page, type=list[type]), 0  # type: ignore[valid-type]
     except msgspec.ValidationError:
         return _one_by_one(page, type, what)
+
+
+def whole_rows(
+    pages: Iterable[msgspec.Raw],
+    type: type[T],  # noqa: A002 - as msgspec calls it
+    what: str,
+) -> list[T]:
+    """Return the rows of all pages, where one that is left out would be taken for not there.
+
+    Raises ServiceError for a row that doesn't fit the type, and for a page that is not a list.
+    """
+    found: list[T] = []
+    for page in pages:
+        rows, odd = decode_rows(page, type, what)
+        if odd:
+            raise incomplete(what, f"{odd} rows could not be read")
+        found += rows
+    return found
 
 
 def _one_by_one(page: msgspec.Raw, type_: type[T], what: str) -> tuple[list[T], int]:

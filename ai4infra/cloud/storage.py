@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ai4infra.arm import ACCOUNT, API_VERSIONS, group_of, id_key, same_id
-from ai4infra.cloud.rows import decode_rows
+from ai4infra.cloud.rows import decode_rows, whole_rows
 from ai4infra.cloud.session import Session
 from ai4infra.cloud.translate import incomplete
 from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
@@ -83,6 +83,19 @@ class _ConnectionRow(msgspec.Struct):
     properties: _Connection | None = None
 
 
+class _IpRule(msgspec.Struct):
+    value: str | None = None
+
+
+class _Acls(msgspec.Struct, rename="camel"):
+    """What is looked at of the network rules; they are kept as they come."""
+
+    default_action: str | None = None
+    bypass: str | None = None
+    ip_rules: list[_IpRule] | None = None
+    virtual_network_rules: list[_Reference] | None = None
+
+
 class _Properties(msgspec.Struct, rename="camel"):
     provisioning_state: str | None = None
     primary_endpoints: dict[str, Any] | None = None
@@ -108,7 +121,7 @@ class _Account(msgspec.Struct):
     location: str | None = None
     kind: str | None = None
     sku: _Sku | None = None
-    tags: dict[str, str] | None = None
+    tags: dict[str, str | None] | None = None
     identity: _Identity | None = None
     properties: _Properties | None = None
 
@@ -138,6 +151,25 @@ class _Container(msgspec.Struct):
     id: str
     name: str
     properties: _ContainerProperties | None = None
+
+
+class _Filters(msgspec.Struct, rename="camel"):
+    prefix_match: list[str] | None = None
+    blob_types: list[str] | None = None
+    blob_index_match: list[Any] | None = None
+
+
+class _Definition(msgspec.Struct):
+    filters: _Filters | None = None
+    actions: Any = None
+
+
+class _Rule(msgspec.Struct):
+    """What is looked at of a rule; it is kept as it comes."""
+
+    name: str
+    enabled: bool | None = None
+    definition: _Definition | None = None
 
 
 class _Policy(msgspec.Struct):
@@ -175,7 +207,7 @@ def accounts(
     scope = group_scope(subscription_id, group) if group else subscription_scope(subscription_id)
     what = f"Cannot list the storage accounts of {group or subscription_id}"
     pages = session.pages(f"{scope}/providers/{ACCOUNT}", API_VERSION, what=what)
-    rows = [row for page in pages for row in decode_rows(page, _Account, what)[0]]
+    rows = whole_rows(pages, _Account, what)
     return tuple(sorted((_view(row).account for row in rows), key=lambda each: each.name))
 
 
@@ -193,6 +225,8 @@ def _converted(body: dict[str, Any], type_: type[T], what: str) -> T:
 
 def _view(row: _Account) -> AccountView:
     p = row.properties or _Properties()
+    if p.network_acls is not None:
+        _converted(p.network_acls, _Acls, f"Cannot read the network rules of {row.name}")
     encryption = p.encryption or _Encryption()
     identity = row.identity or _Identity()
     found = StorageAccount(
@@ -201,7 +235,7 @@ def _view(row: _Account) -> AccountView:
         location=row.location,
         kind=row.kind,
         sku=row.sku.name if row.sku else None,
-        tags=row.tags or {},
+        tags={name: value or "" for name, value in (row.tags or {}).items()},
         provisioning_state=p.provisioning_state,
         endpoints={k: v for k, v in (p.primary_endpoints or {}).items() if isinstance(v, str)},
         hns=p.is_hns_enabled,
@@ -320,7 +354,7 @@ def containers(session: Session, account_id: str) -> tuple[Container, ...]:
     """Return all containers of an account, in the service's order."""
     what = f"Cannot list the containers of {_name(account_id)}"
     pages = session.pages(f"{account_id}/blobServices/default/containers", API_VERSION, what=what)
-    rows = [row for page in pages for row in decode_rows(page, _Container, what)[0]]
+    rows = whole_rows(pages, _Container, what)
     return tuple(
         Container(
             id=row.id,
@@ -357,21 +391,22 @@ def lifecycle_rules(session: Session, account_id: str) -> tuple[LifecycleRule, .
 
 
 def _rule(raw: dict[str, Any]) -> LifecycleRule:
-    definition = _part(raw, "definition")
-    base = _part(_part(definition, "actions"), "baseBlob")
-    prefixes = _part(definition, "filters").get("prefixMatch")
+    row = _converted(raw, _Rule, "Cannot read a lifecycle rule")
+    definition = row.definition or _Definition()
+    base = _part(definition.actions, "baseBlob")
+    filters = definition.filters or _Filters()
     return LifecycleRule(
-        name=str(raw.get("name", "")),
-        enabled=raw.get("enabled") is not False,
-        prefixes=tuple(map(str, prefixes or ())),
+        name=row.name,
+        enabled=row.enabled is not False,
+        prefixes=tuple(filters.prefix_match or ()),
         cool_after_days=_age(base, "tierToCool"),
         delete_after_days=_age(base, "delete"),
         raw=raw,
     )
 
 
-def _part(value: dict[str, Any], name: str) -> dict[str, Any]:
-    found = value.get(name)
+def _part(value: Any, name: str) -> dict[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 

@@ -52,6 +52,7 @@ _WRAPPERS = frozenset(
         "multipleerrorsoccurred",
         "resourcedeploymentfailure",
         "batchoperationfailed",
+        "preflightvalidationcheckfailed",
     ]
 )
 

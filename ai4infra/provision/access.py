@@ -126,7 +126,24 @@ def with_late_grants(
     steps = sorted([*enabling, *plan.steps, *late], key=lambda step: _stage(step))
     made = ", ".join(p.label for p in machines.values())
     warning = f"{made}: a system-assigned identity is made."
-    return structs.replace(plan, steps=tuple(steps), warnings=(*plan.warnings, warning))
+    later = [_instances(p) for p in machines.values() if _is_scale_set(p)]
+    return structs.replace(plan, steps=tuple(steps), warnings=(*plan.warnings, warning, *later))
+
+
+def _is_scale_set(principal: Principal) -> bool:
+    return "/virtualmachinescalesets/" in (principal.resource_id or "").casefold()
+
+
+def _instances(principal: Principal) -> str:
+    group = arm.name_of(arm.group_of(principal.resource_id or "") or "")
+    name = arm.name_of(principal.resource_id or "")
+    command = shlex.join(
+        ["az", "vmss", "update-instances", "-g", group, "-n", name, "--instance-ids", "*"]
+    )
+    return (
+        f"{principal.label}: VMs that run take the identity over when they are updated: by the"
+        f" scale set's upgrade policy, or by {command}"
+    )
 
 
 def _stage(step: Step) -> int:
@@ -338,10 +355,16 @@ def _assigned_already(step: Step, write: ArmWrite, run: Run, error: Ai4infraErro
         raise _helpful(step, write, error)
     properties = (write.body or {})["properties"]
     scope = arm.parent_of(write.resource_id)
-    for found in rbac.assignments(run.session, scope, principal_id=properties["principalId"]):
+    try:
+        listed = rbac.assignments(run.session, scope, principal_id=properties["principalId"])
+    except ForbiddenError:
+        error.hint = "Whether it is this one cannot be told: you may not list the assignments."
+        raise error from None
+    for found in listed:
         same = found.role_id == rbac.guid_of(properties["roleDefinitionId"])
         if same and arm.same_id(found.scope, scope):
-            message = f"It was assigned already, as {arm.name_of(found.id)}."
+            narrowed = " under a condition that narrows it" if found.condition else ""
+            message = f"It was assigned already{narrowed}, as {arm.name_of(found.id)}."
             return StepResult(step=step, state="kept", message=message)
     raise error
 
@@ -356,6 +379,16 @@ def _helpful(step: Step, write: ArmWrite, error: Ai4infraError) -> Ai4infraError
         )
     elif code == "unmatchedprincipaltype":
         error.hint = f"Say what {step.name} is: add :User, :Group or :ServicePrincipal."
+    elif code == "roleassignmentlimitexceeded":
+        error.hint = (
+            "Remove some that nobody needs (ai4infra rbac list --below), or give the role to a"
+            " group, or at a scope above, once for many."
+        )
+    elif code == "denyassignmentauthorizationfailed":
+        error.hint = (
+            "A deny assignment forbids it, to owners too: whoever made it (a deployment stack, a"
+            " managed application) has to let it through."
+        )
     elif isinstance(error, ForbiddenError) and not isinstance(error, PolicyDeniedError):
         error.hint = f"It takes the right to assign roles there. An owner can run: {_az(write)}"
     return error

@@ -297,16 +297,27 @@ def put_account(step: Step, run: Run) -> StepResult:
     """Make or change the account; a name that is in use after all is told apart."""
     try:
         return writes.carry_out(step, run)
-    except NotRegisteredError as error:
-        error.hint = f"Add --register, or: {error.hint}"
-        raise
-    except ConflictError as error:
-        if (error.code or "").casefold() not in _TAKEN:
-            raise
-        error.hint = _whose(step, run, error)
+    except Ai4infraError as error:
+        error.hint = _account_hint(step, run, error)
         raise
 
 
+def _account_hint(step: Step, run: Run, error: Ai4infraError) -> str | None:
+    """Return what to do about an account that the service refuses."""
+    code = (error.code or "").casefold()
+    if isinstance(error, NotRegisteredError):
+        return f"Add --register, or: {error.hint}"
+    if code == "maxstorageaccountscountpersubscriptionexceeded":
+        return _TOO_MANY
+    if isinstance(error, ConflictError) and code in _TAKEN:
+        return _whose(step, run, error)
+    return error.hint
+
+
+_TOO_MANY = (
+    "Use another region (--location), delete accounts that nobody needs (ai4infra storage list),"
+    " or ask for more: portal, Quotas, Storage."
+)
 _TAKEN = (
     "storageaccountalreadytaken",
     "storageaccountalreadyexists",

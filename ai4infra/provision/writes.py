@@ -28,9 +28,13 @@ BUSY = frozenset(
     [
         # The account is being made, or another operation on it is under way.
         "storageaccountisnotprovisioned",
+        "accountbeingcreated",
+        "accountbeingprovisioned",
         "storageaccountoperationinprogress",
         "accountoperationinprogress",
         "anotheroperationinprogress",
+        # A container of the name was deleted less than a minute ago.
+        "containerbeingdeleted",
         # The network provider says so, as 429, of what is being made next to it.
         "retryableerror",
         "referencedresourcenotprovisioned",

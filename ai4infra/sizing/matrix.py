@@ -21,6 +21,7 @@ from ai4infra.sizing.options import (
     SSD,
     SSD_V2,
     STAGING,
+    account_note,
     percent_of,
 )
 from ai4infra.sizing.quantities import size_words
@@ -119,6 +120,7 @@ def _preference(case: Case) -> tuple[str, ...]:
 
 def _advice_notes(case: Case) -> Iterator[str]:
     yield from case.demand.notes
+    yield from account_note(case)
     if case.job.region is None and not case.job.premium:
         yield "Without a region, the account limits that hold in every region are taken."
     yield "Account limits are defaults: Azure Support raises them on request."

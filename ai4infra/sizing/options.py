@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from ai4infra import gpus, limits
-from ai4infra.limits import GIBYTE, MBYTE, MIBYTE, Row
+from ai4infra.limits import GIBYTE, MBYTE, MIBYTE, TIBYTE, Row
 from ai4infra.sizing.ceilings import (
     account_bandwidth,
     account_requests,
@@ -241,6 +241,9 @@ def _disks(case: Case, name: str, disk: limits.DiskLimits, count: int) -> Storag
         vm_disks(case.job, case.facts),
         per_vm(case.job, f"{count} x {disk.title}", disk.mbytes_s * count, 1, "MB/s"),
     ]
+    if disk.vm_gib is not None and case.job.dataset_bytes > disk.vm_gib * GIBYTE:
+        why = f"The disks of one VM hold {disk.vm_gib:,} GiB at most."
+        return _option(case, name, [], "no", why, rows=[disk])
     why = "Each VM has disks and a copy of its own; the VM's uncached limit holds for all of them."
     filling = [*_copy_ceilings(case), *bounds]
     seconds = None if case.writes else _seconds(case.dataset_mb * case.job.vms, lowest(filling))
@@ -354,6 +357,8 @@ def _option(
     wall = lowest(ceilings)
     feed = wall.mbytes_s if wall else None
     percent = percent_of(feed, case.demand.mbytes_s)
+    if blob and suitable == "yes" and _account_too_small(case):
+        suitable = "with conditions"
     starves = percent is not None and percent < case.demand.pass_percent
     if starves and suitable in ("yes", "with conditions"):
         suitable = "no"
@@ -371,6 +376,21 @@ def _option(
         notes=(*notes, *_measured_on(rows), *_unknowns(ceilings, feed)),
         sources=_sources(case, rows, blob),
     )
+
+
+def _account_too_small(case: Case) -> bool:
+    capacity = limits.account(case.job.region, premium=case.job.premium).capacity_tib
+    return capacity is not None and case.job.dataset_bytes > capacity * TIBYTE
+
+
+def account_note(case: Case) -> Iterator[str]:
+    """Say it where one account does not hold the data."""
+    if _account_too_small(case):
+        capacity = limits.account(case.job.region, premium=case.job.premium).capacity_tib
+        yield (
+            f"{size_words(case.job.dataset_bytes)} is more than the {capacity:,} TiB of one"
+            " account: it takes several, or Azure Support."
+        )
 
 
 def _measured_on(rows: Sequence[Row]) -> Iterator[str]:

@@ -189,10 +189,20 @@ def rbac_remove_steps(
     blocking = [k for k in locks or () if any(is_at_or_above(k.scope, scope) for scope in scopes)]
     return Plan(
         steps=(*(locked_step(k, "lets nothing be removed") for k in blocking), *steps),
-        warnings=tuple(
-            _unread_warnings(steps, assignments, unread_locks(locks, whole=locks_whole))
+        warnings=(
+            *_unread_warnings(steps, assignments, unread_locks(locks, whole=locks_whole)),
+            *(text for grant in grants for text in _still_held(grant, assignments)),
         ),
     )
+
+
+def _still_held(grant: GrantWanted, assignments: Iterable[RoleAssignment]) -> Iterator[str]:
+    """Say what somebody keeps by a scope above when the role is taken away here."""
+    scope = grant.scope or ""
+    same = [a for a in assignments if _is_of(grant, a) and is_at_or_above(a.scope, scope)]
+    if any(same_id(a.scope, scope) for a in same):
+        for each in (a for a in same if not same_id(a.scope, scope)):
+            yield f"{grant.label} keeps {grant.role}: it is inherited from {each.scope or '/'}."
 
 
 def _removals(grant: GrantWanted, assignments: Sequence[RoleAssignment]) -> list[Step]:
@@ -208,7 +218,8 @@ def _removals(grant: GrantWanted, assignments: Sequence[RoleAssignment]) -> list
     inherited = [_not_here(step, a) for a in same if a not in here]
     if not same:
         return [kept_step(step, "It is not assigned.")]
-    return [*(_removal(step, a) for a in here), *inherited]
+    # What is here can go, whatever else stays; without it there is nothing to take away here.
+    return [_removal(step, a) for a in here] or inherited
 
 
 def _removal(step: Step, found: RoleAssignment) -> Step:

@@ -245,7 +245,8 @@ def _policy(target: Target, found: Sequence[LifecycleRule], rules: list[Lifecycl
     new = [r for r in rules if r.name not in by_name]
     changed = [r for r in rules if r.name in by_name and not _same(r, by_name)]
     sent = [*new, *(changed if target.wanted.update else [])]
-    step = _policy_step(target, found, sent, new)
+    shown = sent or [by_name[rule.name] for rule in rules]
+    step = _policy_step(target, found, shown, new)
     drift = "; ".join(_rule_change(by_name[r.name], r) for r in changed)
     if not sent:
         reason = f"It is there, and differs: {drift}. --update changes it." if drift else None

@@ -8,7 +8,14 @@ from typing import Any, Final
 from ai4infra import arm, lifecycle
 from ai4infra.arm import ArmWrite, is_at_or_above, name_of
 from ai4infra.classification import contradictions
-from ai4infra.model import Finding, Step, StorageAccount, StorageLook, StorageWanted
+from ai4infra.model import (
+    BlobServiceSettings,
+    Finding,
+    Step,
+    StorageAccount,
+    StorageLook,
+    StorageWanted,
+)
 from ai4infra.plan import Plan
 from ai4infra.storage_checks import check_wanted
 from ai4infra.storage_plan.access import condition_warnings, grant_steps
@@ -68,7 +75,7 @@ def storage_steps(wanted: StorageWanted, look: StorageLook) -> Plan:
         *registration_steps(wanted, look),
         group_step(wanted, look),
         account_step(target, look),
-        blob_service_step(target, look),
+        *_blob_service(target, look),
         *container_steps(wanted, look),
         *lifecycle_steps(target, look),
         *private_access_steps(target, look),
@@ -77,6 +84,13 @@ def storage_steps(wanted: StorageWanted, look: StorageLook) -> Plan:
     ]
     steps = [*read_only_steps(steps, look.locks or ()), *sorted(steps, key=_stage)]
     return Plan(steps=tuple(steps), warnings=tuple(_warnings(target, look, steps)))
+
+
+def _blob_service(target: Target, look: StorageLook) -> Iterator[Step]:
+    """Plan the blob service, but for what has nothing to do with it: not every kind has one."""
+    only = target.wanted.only
+    if only is None or blob_comparisons(target, BlobServiceSettings()):
+        yield blob_service_step(target, look)
 
 
 def _stage(step: Step) -> int:
@@ -134,7 +148,7 @@ def _name_reason(wanted: StorageWanted, look: StorageLook) -> str | None:
 
 
 def _contradictions(target: Target, look: StorageLook) -> Iterator[Step]:
-    if target.level is None:
+    if target.level is None or target.wanted.only is not None:
         return
     reasons = contradictions(target.wanted, target.level)
     if target.level.customer_key and not _has_key(target, look.account):
@@ -179,6 +193,8 @@ def _drift(steps: Iterable[Step]) -> Iterator[str]:
 def _reach(target: Target, look: StorageLook) -> Iterator[str]:
     """Warn of accounts that nobody reaches, and of endpoints beside an open door."""
     wanted = target.wanted
+    if wanted.only is not None:
+        return
     network = target.network if target.network_matters or look.account is None else None
     network = network or (network_of(look.account) if look.account else None)
     has_endpoint = wanted.endpoint_subnet is not None or bool(look.endpoints)
@@ -203,6 +219,14 @@ def _lets_in(wanted: StorageWanted, look: StorageLook) -> bool:
 
 def _early(target: Target, look: StorageLook) -> Iterator[str]:
     premium = is_premium_target(target, look)
+    service = look.blob_service
+    if target.wanted.versioning or (service is not None and service.versioning):
+        names = [r.container for r in target.wanted.lifecycles if r.delete_after_days is not None]
+        if names:
+            yield (
+                f"Blob versions are kept: what is deleted in {', '.join(names)} stays as an earlier"
+                " version, and is billed, until a rule for versions deletes it."
+            )
     for rule in target.wanted.lifecycles:
         if premium and rule.cool_after_days is not None:
             yield f"Premium block blobs have no cool tier: {rule.container} is not cooled."
@@ -220,8 +244,6 @@ def _unread(target: Target, look: StorageLook, steps: Sequence[Step]) -> Iterato
         yield f"The resource group {target.wanted.group} could not be read; it is left as it is."
     if target.wanted.grants and look.assignments is None:
         yield ASSIGNMENTS_UNREAD
-    if target.wanted.endpoint_subnet and look.dns_zones is None:
-        yield "The private DNS zones that are there could not be read; new ones are made."
 
 
 def _other_readers(target: Target, look: StorageLook) -> Iterator[str]:

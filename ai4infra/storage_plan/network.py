@@ -56,7 +56,7 @@ def _endpoint_steps(target: Target, look: StorageLook, group: str, subnet: str) 
         yield _zone_group(found, endpoint, found.zone_ids[0])
         return
     zone = _zone(wanted, look, group, vnet)
-    yield from _zone_steps(wanted, zone, group, vnet)
+    yield from _zone_steps(wanted, zone, group, vnet, unread=look.dns_zones is None)
     yield _zone_group(found, endpoint, zone.id if zone else _own_zone_id(wanted, group))
 
 
@@ -82,14 +82,20 @@ def _is_linked(zone: DnsZone, vnet: str) -> bool:
 
 
 def _zone_steps(
-    wanted: StorageWanted, zone: DnsZone | None, group: str, vnet: str
+    wanted: StorageWanted, zone: DnsZone | None, group: str, vnet: str, *, unread: bool
 ) -> Iterator[Step]:
     zone_id = zone.id if zone else _own_zone_id(wanted, group)
     zone_step = write_step(
         "create", DNS_ZONE, arm.zone_write(zone_id, stage=STAGE_ACCOUNT), f"for {group} names"
     )
-    link = arm.zone_link_write(zone_id, vnet, stage=STAGE_BLOB_SERVICE)
+    taken = zone.link_names if zone else ()
+    link = arm.zone_link_write(zone_id, vnet, stage=STAGE_BLOB_SERVICE, taken=taken)
     link_step = write_step("create", DNS_LINK, link, f"{name_of(vnet)} resolves {group} names")
+    if unread:
+        yield refused_step(
+            zone_step, "The private DNS zones could not be read; one of its name may exist."
+        )
+        return
     yield kept_step(zone_step) if zone else zone_step
     if zone is None or zone.vnet_ids is not None:
         yield kept_step(link_step) if zone and _is_linked(zone, vnet) else link_step

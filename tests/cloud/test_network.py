@@ -68,14 +68,14 @@ def test_an_endpoint_that_does_not_exist_is_none() -> None:
 
 def test_only_zones_of_the_wanted_names_are_told_with_their_networks() -> None:
     vnet = SUBNET.partition("/subnets")[0]
-    link = {"properties": {"virtualNetwork": {"id": vnet}}}
+    link = {"name": "hub", "properties": {"virtualNetwork": {"id": vnet}}}
     script = Script().on("virtualNetworkLinks", listed(link, {"properties": {}}))
     other = {"id": "/other", "name": "contoso.com"}
     script.on("privateDnsZones", listed({"id": ZONE, "name": ZONE.rpartition("/")[2]}, other))
     (found,) = network.dns_zones(
         script.session(), SUBSCRIPTION, ("privatelink.blob.core.windows.net",)
     )
-    assert (found.id, found.vnet_ids) == (ZONE, (vnet,))
+    assert (found.id, found.vnet_ids, found.link_names) == (ZONE, (vnet,), ("hub",))
 
 
 def test_networks_of_a_zone_that_may_not_be_read_are_unknown() -> None:

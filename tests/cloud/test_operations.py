@@ -147,6 +147,39 @@ def test_a_failure_that_comes_with_status_200_is_the_error() -> None:
     assert "No address left" in caught.value.message
 
 
+def test_a_failure_at_the_address_that_the_resource_was_to_come_from_is_the_error() -> None:
+    body = {"status": "Failed", "error": {"code": "InternalError", "message": "It broke."}}
+    script = Script().on("PUT", accepted(1)).on("GET", answer(200, body))
+    with pytest.raises(ServiceError) as caught:
+        put(script.session(), lambda seconds: None)
+    assert caught.value.code == "InternalError"
+    assert "It broke" in caught.value.message
+
+
+@pytest.mark.parametrize("said", ["soon", "-5", "", "1e400"])
+def test_a_retry_after_that_cannot_be_read_is_none(said: str) -> None:
+    script = Script().on("PUT", accepted(1, retry_after=said))
+    script.on("GET", accepted(2, retry_after=said), answer(200, MADE))
+    assert put(script.session(), lambda seconds: None).body == MADE
+
+
+def test_a_202_without_an_address_is_followed_by_reading_the_resource() -> None:
+    begun = {"id": ACCOUNT, "properties": {"provisioningState": "Creating"}}
+    script = Script().on("PUT", answer(202, ""))
+    script.on("GET", failed(404, "ResourceNotFound"), answer(200, begun), answer(200, MADE))
+    assert put(script.session(), lambda seconds: None).body == MADE
+    assert script.urls[-1] == f"{ARM}{ACCOUNT}?api-version=2024-01-01"
+
+
+def test_a_deletion_without_an_address_is_over_when_nothing_is_there() -> None:
+    script = Script().on("DELETE", answer(202, ""))
+    script.on("GET", answer(200, MADE), failed(404, "ResourceNotFound"))
+    resources.delete_resource(
+        script.session(), ACCOUNT, "2024-01-01", what="Cannot delete it", pause=lambda s: None
+    )
+    assert [request.method for request in script.requests] == ["DELETE", "GET", "GET"]
+
+
 def test_an_azure_asyncoperation_ends_with_reading_the_resource() -> None:
     begun = {"id": ACCOUNT, "properties": {"provisioningState": "Updating"}}
     link = f"{ARM}{OPERATION}?api-version=1"

@@ -235,6 +235,16 @@ def test_a_machine_without_its_own_identity_means_all_that_users_gave_it() -> No
     ]
 
 
+@pytest.mark.parametrize("enable", [False, True])
+def test_a_flexible_scale_set_takes_identities_of_users_only(enable: bool) -> None:
+    body = {"id": "/vmss", "properties": {"orchestrationMode": "Flexible"}}
+    script = Script().on("virtualMachineScaleSets", answer(200, body))
+    with pytest.raises(UsageError) as caught:
+        resolved(script, "vmss:rg/nodes", enable=enable)
+    assert "user-assigned" in f"{caught.value.message} {caught.value.hint}"
+    assert "--enable-identity" not in (caught.value.hint or "")
+
+
 def test_a_machine_without_identity_is_refused_with_the_way_out() -> None:
     script = Script().on("virtualMachines", machine())
     with pytest.raises(UsageError) as caught:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from support import SUBSCRIPTION, Script, answer, failed, listed
 
-from ai4infra.cloud import storage
+from ai4infra.cloud import locks, rbac, storage
 from ai4infra.errors import ForbiddenError, NotFoundError, ServiceError, UsageError
 from ai4infra.model import BlobServiceSettings, StorageAccount
 
@@ -345,4 +346,70 @@ def test_a_missing_account_is_not_a_missing_policy() -> None:
 def test_forbidden_is_never_no_rules() -> None:
     script = Script().on("GET", failed(403, "AuthorizationFailed"))
     with pytest.raises(ForbiddenError):
+        storage.lifecycle_rules(script.session(), ID)
+
+
+@pytest.mark.parametrize(
+    ("path", "odd", "asked"),
+    [
+        ("containers", {"id": "c", "name": 7}, lambda s: storage.containers(s, ID)),
+        ("storageAccounts", {"name": "sta"}, lambda s: storage.accounts(s, SUBSCRIPTION)),
+        (
+            "locks",
+            {"id": "/l", "name": "keep", "properties": {"level": 7}},
+            lambda s: locks.locks(s, SUBSCRIPTION, "rg", ID),
+        ),
+        (
+            "roleAssignments",
+            {"id": "/a", "properties": {"roleDefinitionId": "x"}},
+            lambda s: rbac.assignments(s, ID),
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_not_taken_for_one_that_is_not_there(
+    path: str, odd: dict[str, Any], asked: Callable[[Any], Any]
+) -> None:
+    script = Script().on(path, listed(odd))
+    with pytest.raises(ServiceError) as caught:
+        asked(script.session())
+    assert "incomplete answer" in caught.value.message
+
+
+def test_a_tag_without_a_value_costs_no_account() -> None:
+    row = {"id": ID, "name": "sta", "tags": {"team": None}}
+    (found,) = storage.accounts(Script().on("GET", listed(row)).session(), SUBSCRIPTION)
+    assert found.tags == {"team": ""}
+
+
+@pytest.mark.parametrize(
+    "acls",
+    [
+        {"defaultAction": 7},
+        {"bypass": ["AzureServices"]},
+        {"ipRules": "odd"},
+        {"ipRules": [None]},
+        {"ipRules": [{"value": {}}]},
+        {"virtualNetworkRules": [7]},
+    ],
+)
+def test_network_rules_that_cannot_be_read_are_an_error_and_not_none(acls: dict[str, Any]) -> None:
+    row = {"id": ID, "name": "datasets", "properties": {"networkAcls": acls}}
+    script = Script().on("GET", answer(200, row))
+    with pytest.raises(ServiceError):
+        storage.account(script.session(), SUBSCRIPTION, "rg", "datasets")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"enabled": True},
+        {"name": "a", "definition": 7},
+        {"name": "a", "definition": {"filters": {"prefixMatch": 7}}},
+        {"name": "a", "definition": {"filters": {"blobTypes": "blockBlob"}}},
+    ],
+)
+def test_a_lifecycle_rule_that_cannot_be_read_is_not_written_over(rule: dict[str, Any]) -> None:
+    body = {"properties": {"policy": {"rules": [rule]}}}
+    script = Script().on("GET", answer(200, body))
+    with pytest.raises(ServiceError):
         storage.lifecycle_rules(script.session(), ID)

@@ -82,6 +82,17 @@ def an_error(status: int, code: str, message: str, **headers: str) -> Ai4infraEr
         {"error": {"code": "DeploymentFailed", "details": [{"code": "C", "message": "M"}]}},
         {
             "error": {
+                "code": "InvalidTemplateDeployment",
+                "details": [
+                    {
+                        "code": "PreflightValidationCheckFailed",
+                        "details": [{"code": "C", "message": "M"}],
+                    }
+                ],
+            }
+        },
+        {
+            "error": {
                 "code": "DeploymentFailed",
                 "details": [
                     {
