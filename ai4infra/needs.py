@@ -25,6 +25,7 @@ from ai4infra.model import (
 )
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command
 from ai4infra.recon import (
+    NO_ACCESS,
     exact_gpus,
     is_model,
     limits_of,
@@ -38,6 +39,7 @@ from ai4infra.summary import REGION_ACCESS_PAGE
 MAX_COUNT = 100_000
 """Most VMs or GPUs that one need may ask for."""
 MAX_ALTERNATIVES = 10
+_RETIRED = "retired on"
 
 _HINT = "Write COUNTxSIZE for VMs (8xStandard_ND96asr_v4) or COUNTxMODEL for GPUs (16xA100)."
 _FORM = re.compile(r"([0-9]+)\s*[xX*\u00d7]\s*([A-Za-z][\w /.-]*)")
@@ -144,7 +146,7 @@ def answer(
         blocked=choice.blocked,
         price_per_hour=math.fsum(known) if prices and len(known) == len(prices) else None,
         currency=next((pick.offer.currency for pick in choice.picks if pick.offer.currency), None),
-        actions=tuple(_actions(needs, choice, shortfalls, required, pools, place)),
+        actions=tuple(dict.fromkeys(_actions(needs, choice, shortfalls, required, pools, place))),
     )
 
 
@@ -407,8 +409,9 @@ def _actions(
 ) -> Iterator[str]:
     yield from _mixes_named(needs, choice.picks)
     yield from _remarks_on_picks(choice, shortfalls, pools, place.spot)
+    useful = _required([pick for pick in choice.picks if not _is_gone(pick.offer)], place.spot)
     for lack in shortfalls:
-        if lack.new_limit_vcpus is not None:
+        if lack.new_limit_vcpus is not None and quota_key(lack.limit) in useful:
             wanted = QuotaWanted(
                 subscription_id=place.subscription_id,
                 region=place.region,
@@ -416,7 +419,7 @@ def _actions(
                 limit_vcpus=lack.new_limit_vcpus,
             )
             yield quota_command(wanted)
-    if any("NotAvailableForSubscription" in text for text in choice.blocked):
+    if any(NO_ACCESS in text and _RETIRED not in text for text in choice.blocked):
         yield f"Ask for access: {REGION_ACCESS_PAGE}"
     yield from choice.unknown
     for name in _unknown_pools(required, pools):
@@ -424,6 +427,11 @@ def _actions(
             f"The quota {name!r} in {place.region} is not known:"
             f" `ai4infra quota list --region {place.region}` shows what Azure tells."
         )
+
+
+def _is_gone(offer: Offer) -> bool:
+    """Tell whether no quota and no access can bring the size back."""
+    return offer.access == "retired" or _RETIRED in (offer.access_reason or "")
 
 
 def _mixes_named(needs: Sequence[Need], picks: Sequence[Pick]) -> Iterator[str]:

@@ -281,6 +281,31 @@ def test_access_stands_in_the_way_whatever_the_quota(
     assert asked == (fields.get("access") == "blocked")
 
 
+@pytest.mark.parametrize(
+    ("access", "reason"),
+    [
+        ("retired", "retired on 2025-09-30"),
+        ("blocked", "NotAvailableForSubscription: no; retired on 2025-09-30"),
+    ],
+)
+def test_for_a_size_that_has_retired_neither_quota_nor_access_is_to_be_asked(
+    access: str, reason: str
+) -> None:
+    gone = an_offer("Standard_NC6s_v3", 6, "1", family="V", access=access, access_reason=reason)
+    given = ask("8xNC6s_v3", [gone], pools(8))
+    assert [lack.limit for lack in given.shortfalls] == ["cores", "V"]
+    assert given.actions == ()
+    both = ask("8xNC6s_v3 1xND96asr_v4", [gone, an_offer(ND, 96, "8", limit=96)], pools(8))
+    assert both.actions == (request_line("cores", 144),)
+
+
+def test_a_remark_that_holds_for_two_needs_is_made_once() -> None:
+    given = ask("2xND96asr_v4 2xND96asr_v4", [an_offer(ND, 96, "8", limit=96)])
+    assert [a for a in given.actions if "would fit" in a] == [
+        f"1 of 2 {ND} would fit now, on their own."
+    ]
+
+
 @pytest.mark.parametrize("access", ["zone-limited", "regional-only", "retiring"])
 def test_limited_access_is_access(access: str) -> None:
     assert ask("1xND96asr_v4", [an_offer(ND, 96, "8", limit=96, access=access)]).fits is True
