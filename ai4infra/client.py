@@ -30,7 +30,7 @@ from ai4infra.cloud.clouds import find
 from ai4infra.cloud.fanout import Outcome, fan_out
 from ai4infra.cloud.session import Session
 from ai4infra.errors import Ai4infraError, SignInError, UsageError
-from ai4infra.ids import quota_key, region_key, size_key, unknown_name
+from ai4infra.ids import quota_key, region_key, several, size_key, unknown_name
 from ai4infra.model import (
     NeedReport,
     Offer,
@@ -217,7 +217,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         currency that it does not have.
         """
         cache = Cache(self._cache_folder, refresh=refresh) if self._cache_folder else None
-        return prices.prices(self.session, regions, currency, cache=cache)
+        return prices.prices(self.session, several(regions), currency, cache=cache)
 
     # --- subscriptions and regions
 
@@ -291,6 +291,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         region, size, GPU model or subscription that does not exist, and what Azure says where
         nothing at all could be read.
         """
+        sizes = several(sizes)
         chosen = partial(
             selection.select,
             families=families,
@@ -332,7 +333,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         UsageError for a need that cannot be read; see ``recon`` for the rest.
         """
         self.check_needs(*needs)
-        return self.need_in(self.survey(*regions, **where), *needs, spot=spot)
+        return self.need_in(self.survey(*several(regions), **where), *needs, spot=spot)
 
     def check_needs(self, *needs: str) -> None:
         """Raise UsageError for a need that cannot be read, or none at all; sends nothing."""
@@ -410,7 +411,8 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         if not wanted:
             found = [self.subscription()]
         else:
-            found = [self._named(s) for s in subscriptions.resolve(self.session, wanted)]
+            named = subscriptions.resolve(self.session, several(wanted))
+            found = [self._named(s) for s in named]
         return found, [*_states(found)]
 
     def _every_subscription(self) -> tuple[list[Subscription], list[str]]:

@@ -13,6 +13,11 @@ _STANDARD = "standard_"
 _SHORTEST_START = 4
 
 
+def several(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names that were given; a single one is one name, not its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
 def region_key(name: str) -> str:
     """Return the canonical spelling of a region name: ``East US 2`` and ``EastUS2`` are eastus2."""
     return re.sub(r"\s+", "", name).casefold()

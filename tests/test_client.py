@@ -405,3 +405,11 @@ def test_every_subscription_is_each_one_that_is_not_off_and_the_others_are_told(
 def test_a_disabled_subscription_is_read_with_a_warning(tmp_path: Path, where: Any) -> None:
     found = by_state(tmp_path, "Disabled").recon("eastus2", with_prices=False, **where)
     assert found.warnings[0].startswith("Subscription S0 is Disabled: nothing can be started")
+
+
+def test_one_name_may_be_given_as_it_is_where_several_may_be(az: Azure) -> None:
+    found = az.recon("eastus2", gpus="H100", families="ND", sizes="ND96*", with_prices=False)
+    assert sizes(found) == ["Standard_ND96isr_H100_v5"]
+    assert az.need("8xH100", regions="eastus2", with_prices=False).fits_somewhere is True
+    lab = az.recon("eastus2", subscriptions="Example Lab", with_prices=False)
+    assert [s.id for s in lab.subscriptions] == [LAB]
