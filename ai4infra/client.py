@@ -342,7 +342,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
     def need_in(self, found: Survey, *needs: str, spot: bool = False) -> NeedReport:
         """Answer needs from a survey that was made before; sends nothing."""
         parsed = needs_.parse_needs(needs)
-        if unknown := needs_.unknown_sizes(parsed, found.offers):
+        if unknown := needs_.unknown_names(parsed, found.offers):
             raise unknown
         return needs_.report(parsed, found.offers, found.region_quotas, spot=spot)
 
