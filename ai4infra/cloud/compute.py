@@ -131,7 +131,7 @@ class _Reader:
         self._odd_rows += odd
         for row in rows:
             if row.name and (row.resource_type or "").casefold() == _VM and is_gpu_size(row.name):
-                self._add(row.name, row)
+                self._add(row.name.strip(), row)
         return len(rows) + odd
 
     def listing(self) -> SkuListing:
@@ -221,7 +221,8 @@ class _Reader:
             number = float(value)
         except ValueError:
             number = math.nan
-        if math.isfinite(number) and number >= 0:
+        # No size is without vCPUs or memory: there 0 stands for unknown.
+        if math.isfinite(number) and (number > 0 or (number == 0 and not needed)):
             return number
         self._note(capability, name)
         return None

@@ -416,3 +416,16 @@ def test_a_quota_row_whose_numbers_cannot_be_read_is_unknown_and_not_gone() -> N
 
 def test_a_second_row_of_a_quota_tells_what_the_first_does_not() -> None:
     assert quotas(usage("a", None, 4), usage("A", 3, 9)) == [("a", 3, 4)]
+
+
+@pytest.mark.parametrize("capability", ["vCPUs", "MemoryGB"])
+def test_no_vcpus_and_no_memory_are_unknown_with_a_warning(capability: str) -> None:
+    listing = ask(row(capabilities={capability: "0"}))
+    assert (listing.skus[0].vcpus, listing.skus[0].memory_gib).count(None) == 1
+    assert listing.warnings == (
+        f"eastus2: {capability} of {A100} cannot be read and is left blank.",
+    )
+
+
+def test_blanks_around_a_name_are_no_part_of_it() -> None:
+    assert [sku.name for sku in ask(row(f" {A100} "), row()).skus] == [A100]
