@@ -151,6 +151,7 @@ def test_a_query_on_a_list_is_told_that_the_document_is_an_object(run: Any) -> N
         (["-r", "a", "--cloud", "x"], "--cloud and --sandbox do not go together", "leave one"),
         (["-r", "a", "--client-id", "x"], "--client-id and --sandbox do not", "leave one"),
         (["-r", "a", "--need", "1xT4", "--startable"], "do not go together", "--help"),
+        (["-r", "a", "--sort", "-price", "--no-prices"], "do not go together", "--help"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
