@@ -30,7 +30,7 @@ from ai4infra.cloud.clouds import find
 from ai4infra.cloud.fanout import Outcome, fan_out
 from ai4infra.cloud.session import Session
 from ai4infra.errors import Ai4infraError, SignInError, UsageError
-from ai4infra.ids import quota_key, region_key, size_key, unknown_name
+from ai4infra.ids import quota_key, region_key, several, size_key, unknown_name
 from ai4infra.model import (
     NeedReport,
     Offer,
@@ -217,7 +217,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         currency that it does not have.
         """
         cache = Cache(self._cache_folder, refresh=refresh) if self._cache_folder else None
-        return prices.prices(self.session, regions, currency, cache=cache)
+        return prices.prices(self.session, several(regions), currency, cache=cache)
 
     # --- subscriptions and regions
 
@@ -291,6 +291,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         region, size, GPU model or subscription that does not exist, and what Azure says where
         nothing at all could be read.
         """
+        sizes = several(sizes)
         chosen = partial(
             selection.select,
             families=families,
@@ -332,7 +333,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         UsageError for a need that cannot be read; see ``recon`` for the rest.
         """
         self.check_needs(*needs)
-        return self.need_in(self.survey(*regions, **where), *needs, spot=spot)
+        return self.need_in(self.survey(*several(regions), **where), *needs, spot=spot)
 
     def check_needs(self, *needs: str) -> None:
         """Raise UsageError for a need that cannot be read, or none at all; sends nothing."""
@@ -341,7 +342,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
     def need_in(self, found: Survey, *needs: str, spot: bool = False) -> NeedReport:
         """Answer needs from a survey that was made before; sends nothing."""
         parsed = needs_.parse_needs(needs)
-        if unknown := needs_.unknown_sizes(parsed, found.offers):
+        if unknown := needs_.unknown_names(parsed, found.offers):
             raise unknown
         return needs_.report(parsed, found.offers, found.region_quotas, spot=spot)
 
@@ -365,7 +366,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
         """
         currency = prices.check_currency(currency)
         asked = self._asked(regions, all_regions)
-        chosen = self._chosen(subscriptions, all_subscriptions)
+        chosen, states = self._chosen(subscriptions, all_subscriptions)
         places, warnings, missing = self._places(chosen, asked)
         cache = Cache(self._cache_folder, refresh=refresh) if self._cache_folder else None
         wanted = _Wanted(currency if with_prices else None, physical_zones)
@@ -380,6 +381,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
             regions=tuple(dict.fromkeys(place.region for place in places)),
             problems=(*missing, *_problems(places, answers, many=len(chosen) > 1)),
             warnings=(
+                *states,
                 *warnings,
                 *_remarks(places, answers, all_regions=all_regions),
                 *(listing.warnings if listing else ()),
@@ -402,13 +404,25 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
             )
         return list(dict.fromkeys(map(region_key, names)))
 
-    def _chosen(self, wanted: Sequence[str], every: bool) -> list[Subscription]:
+    def _chosen(self, wanted: Sequence[str], every: bool) -> tuple[list[Subscription], list[str]]:
+        """Return the subscriptions to ask, and what is odd about their states."""
         if every:
-            found = [s for s in self.subscriptions() if (s.state or "Enabled") == "Enabled"]
-            return found or [self._only_subscription()]
+            return self._every_subscription()
         if not wanted:
-            return [self.subscription()]
-        return [self._named(s) for s in subscriptions.resolve(self.session, wanted)]
+            found = [self.subscription()]
+        else:
+            named = subscriptions.resolve(self.session, several(wanted))
+            found = [self._named(s) for s in named]
+        return found, [*_states(found)]
+
+    def _every_subscription(self) -> tuple[list[Subscription], list[str]]:
+        seen = self.subscriptions() or (self._only_subscription(),)
+        found = [s for s in seen if not subscriptions.is_off(s)] or list(seen)
+        left = [s for s in seen if s not in found]
+        return found, [
+            *_states(found),
+            *(f"Subscription {s.name} is left out: it is {s.state}." for s in left),
+        ]
 
     def _places(
         self, chosen: Sequence[Subscription], asked: Sequence[str]
@@ -711,6 +725,18 @@ def _problems(places: Sequence[_Place], answers: _Answers, *, many: bool) -> Ite
     for job, outcome in answers.of_kind("regions"):
         if outcome.error is not None:
             yield _problem(f"regions of {job.subscription_id}", outcome.error)
+
+
+def _states(found: Iterable[Subscription]) -> Iterable[str]:
+    """Say what a subscription's state means for those who want to start something in it."""
+    for each in found:
+        if subscriptions.is_off(each):
+            yield (
+                f"Subscription {each.name} is {each.state}: nothing can be started in it until its"
+                " owner enables it again."
+            )
+        elif (each.state or "Enabled").casefold() != "enabled":
+            yield f"Subscription {each.name} is {each.state}: Azure may disable it soon."
 
 
 def _problem(subject: str, error: Ai4infraError | None) -> Problem:

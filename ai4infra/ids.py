@@ -10,6 +10,12 @@ from collections.abc import Iterable
 from ai4infra.errors import UsageError
 
 _STANDARD = "standard_"
+_SHORTEST_START = 4
+
+
+def several(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names that were given; a single one is one name, not its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def region_key(name: str) -> str:
@@ -64,11 +70,18 @@ def is_uuid(text: str) -> bool:
 def close_names(wanted: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """Return up to ``limit`` of the known names that look like the wanted one, best first.
 
-    Case, blanks and a ``Standard_`` prefix make no difference.
+    Case, blanks and a ``Standard_`` prefix make no difference. Of names that look alike, those
+    that begin with the wanted one come first: it may be a name that was not typed to its end.
     """
     by_key = {_shape(name): name for name in known}
-    close = difflib.get_close_matches(_shape(wanted), by_key, n=limit, cutoff=0.6)
-    return [by_key[name] for name in close]
+    key = _shape(wanted)
+    longer = sorted((k for k in by_key if _begins(k, key)), key=len)
+    close = difflib.get_close_matches(key, by_key, n=limit, cutoff=0.6)
+    return [by_key[name] for name in dict.fromkeys([*longer, *close])][:limit]
+
+
+def _begins(name: str, start: str) -> bool:
+    return len(start) >= _SHORTEST_START and name.startswith(start)
 
 
 def _shape(name: str) -> str:

@@ -25,6 +25,7 @@ from ai4infra.model import (
 )
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command
 from ai4infra.recon import (
+    NO_ACCESS,
     exact_gpus,
     is_model,
     limits_of,
@@ -38,9 +39,11 @@ from ai4infra.summary import REGION_ACCESS_PAGE
 MAX_COUNT = 100_000
 """Most VMs or GPUs that one need may ask for."""
 MAX_ALTERNATIVES = 10
+_RETIRED = "retired on"
 
 _HINT = "Write COUNTxSIZE for VMs (8xStandard_ND96asr_v4) or COUNTxMODEL for GPUs (16xA100)."
 _FORM = re.compile(r"([0-9]+)\s*[xX*\u00d7]\s*([A-Za-z][\w /.-]*)")
+_NEW_MODEL = re.compile(r"[A-Za-z]{1,10}[0-9]{1,4}[A-Za-z0-9]{0,8}", re.ASCII)
 _SIZE = re.compile(r"(?:standard_)?n[a-z]*[0-9]\w*(?:-\w+)?", re.ASCII | re.IGNORECASE)
 
 
@@ -76,8 +79,9 @@ class _Wish(Record, frozen=True):
 def parse_need(text: str) -> Need:
     """Parse a need: ``8xStandard_ND96asr_v4`` is VMs of a size, ``16xA100`` GPUs of a model.
 
-    A name that is a known GPU model means GPUs. Whether a region lists the size is left to
-    ``unknown_sizes``. Raises UsageError, with close names, for everything else.
+    A name that is a known GPU model means GPUs, and so does one that could be a new model. Whether
+    a region lists the size or the model is left to ``unknown_names``. Raises UsageError, with
+    close names, for everything else.
     """
     match = _FORM.fullmatch(text.strip())
     if match is None:
@@ -87,6 +91,8 @@ def parse_need(text: str) -> Need:
     if model is not None:
         return Need(text=text, count=count, gpu_model=name if _has_memory(name, model) else model)
     if not _SIZE.fullmatch(name):
+        if _NEW_MODEL.fullmatch(name):
+            return Need(text=text, count=count, gpu_model=name)
         raise unknown_name("GPU size or model", name, _all_names(), listing=_HINT)
     size = gpu_facts.facts(f"Standard_{_without_prefix(name)}").size
     return Need(text=text, count=count, size=size)
@@ -99,14 +105,17 @@ def parse_needs(texts: Sequence[str]) -> tuple[Need, ...]:
     return tuple(map(parse_need, texts))
 
 
-def unknown_sizes(
-    needs: Iterable[Need], offers: Iterable[Offer], known: Iterable[str] | None = None
-) -> UsageError | None:
-    """Return the error for the first needed size that is no size at all, None when all are.
+def unknown_names(needs: Iterable[Need], offers: Iterable[Offer]) -> UsageError | None:
+    """Return the error for the first needed size or GPU model that is none, None when all are.
 
-    A size counts as one when a row lists it, or when it is in ``known`` (by default our data).
+    A name counts as one when a row has it, or when our data does.
     """
-    return unlisted_sizes([need.size for need in needs if need.size], offers, known)
+    needs, rows = tuple(needs), tuple(offers)
+    for model in (need.gpu_model for need in needs if need.gpu_model):
+        if not gpu_facts.model_named(model) and not any(is_model(model, row) for row in rows):
+            listed = [row.gpu_model for row in rows if row.gpu_model]
+            return unknown_name("GPU size or model", model, [*_all_names(), *listed], listing=_HINT)
+    return unlisted_sizes([need.size for need in needs if need.size], rows)
 
 
 def answer(
@@ -144,7 +153,7 @@ def answer(
         blocked=choice.blocked,
         price_per_hour=math.fsum(known) if prices and len(known) == len(prices) else None,
         currency=next((pick.offer.currency for pick in choice.picks if pick.offer.currency), None),
-        actions=tuple(_actions(needs, choice, shortfalls, required, pools, place)),
+        actions=tuple(dict.fromkeys(_actions(needs, choice, shortfalls, required, pools, place))),
     )
 
 
@@ -407,8 +416,9 @@ def _actions(
 ) -> Iterator[str]:
     yield from _mixes_named(needs, choice.picks)
     yield from _remarks_on_picks(choice, shortfalls, pools, place.spot)
+    useful = _required([pick for pick in choice.picks if not _is_gone(pick.offer)], place.spot)
     for lack in shortfalls:
-        if lack.new_limit_vcpus is not None:
+        if lack.new_limit_vcpus is not None and quota_key(lack.limit) in useful:
             wanted = QuotaWanted(
                 subscription_id=place.subscription_id,
                 region=place.region,
@@ -416,7 +426,7 @@ def _actions(
                 limit_vcpus=lack.new_limit_vcpus,
             )
             yield quota_command(wanted)
-    if any("NotAvailableForSubscription" in text for text in choice.blocked):
+    if any(NO_ACCESS in text and _RETIRED not in text for text in choice.blocked):
         yield f"Ask for access: {REGION_ACCESS_PAGE}"
     yield from choice.unknown
     for name in _unknown_pools(required, pools):
@@ -424,6 +434,11 @@ def _actions(
             f"The quota {name!r} in {place.region} is not known:"
             f" `ai4infra quota list --region {place.region}` shows what Azure tells."
         )
+
+
+def _is_gone(offer: Offer) -> bool:
+    """Tell whether no quota and no access can bring the size back."""
+    return offer.access == "retired" or _RETIRED in (offer.access_reason or "")
 
 
 def _mixes_named(needs: Sequence[Need], picks: Sequence[Pick]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ai4infra import gpus as gpu_facts
 from ai4infra.errors import UsageError
-from ai4infra.ids import close_names, size_key, size_matches, unknown_name
+from ai4infra.ids import close_names, several, size_key, size_matches, unknown_name
 from ai4infra.model import Offer
 from ai4infra.recon import is_model, is_startable, memory_per_gpu_gib, natural_key
 
@@ -38,6 +38,8 @@ def select(
     Raises UsageError for an unknown family class or GPU model, and for a least that is no number.
     """
     rows = tuple(offers)
+    families = None if families is None else several(families)
+    gpus, sizes = several(gpus), several(sizes)
     _check_least(min_gpus, "GPUs")
     _check_least(min_gpu_memory_gib, "GiB of GPU memory")
     classes = _classes(families, gpus, sizes)

@@ -59,7 +59,8 @@ def summary(
 def _blocker(offer: Offer, spot: bool) -> str:
     """Name the one reason that keeps a row from being started."""
     if offer.access == "blocked":
-        code = (offer.access_reason or "").partition(":")[0]
+        # Two codes are "A: why; B: why", a code without a meaning may be "C; retired on …".
+        code = (offer.access_reason or "").partition(":")[0].partition(";")[0]
         return _BLOCKERS.get(code, code)
     if offer.access == "retired":
         return "retired"
@@ -94,6 +95,7 @@ def _actions(
             " subscription of another offer type (pay-as-you-go, Enterprise Agreement), or ask"
             " Azure support to change this one."
         )
+    yield from _other_reasons([o for o in blocked if o not in (*no_access, *not_entitled)])
     unknown = [o for o in rows if is_startable(o, spot=spot) is None]
     yield from _unknown_access([o for o in unknown if o.access == "unknown"])
     unknown_quota = [o for o in unknown if o.access != "unknown"]
@@ -105,6 +107,15 @@ def _actions(
     zonal = [o for o in rows if o.access in ("zone-limited", "regional-only")]
     if zonal:
         yield f"Where a zone matters, ask for the zones of {_where(zonal)}: {ZONE_ACCESS_PAGE}"
+
+
+def _other_reasons(rows: Sequence[Offer]) -> Iterator[str]:
+    if rows:
+        codes = _some({_blocker(row, False) for row in rows})
+        yield (
+            f"Azure closes {_where(rows)} and says only {codes}: a support request tells what that"
+            " asks for."
+        )
 
 
 def _unknown_access(rows: Sequence[Offer]) -> Iterator[str]:

@@ -369,3 +369,47 @@ def test_the_sandbox_is_never_taken_unasked(tmp_path: Path) -> None:
         assert az.session.transport is not None
         with pytest.raises(SignInError):
             az.subscriptions()
+
+
+def by_state(tmp_path: Path, *states: str | None) -> Azure:
+    """A connection to subscriptions of these states, without sizes or quota."""
+    script = Script().on(
+        r"/subscriptions\?",
+        listed(
+            *(
+                {"subscriptionId": f"{i}", "displayName": f"S{i}", "state": state}
+                for i, state in enumerate(states)
+            )
+        ),
+    )
+    script.on("/skus", listed({"name": "Standard_D2s_v5", "resourceType": "virtualMachines"}))
+    script.on("/locations", listed({"name": "eastus2"})).on("/usages", listed())
+    env = {"AI4INFRA_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    return connect(credential=Tokens(), transport=script.transport(), env=env)
+
+
+def test_every_subscription_is_each_one_that_is_not_off_and_the_others_are_told(
+    tmp_path: Path,
+) -> None:
+    az = by_state(tmp_path, "Enabled", "Warned", "PastDue", "Disabled", None)
+    found = az.recon("eastus2", all_subscriptions=True, with_prices=False)
+    assert [s.name for s in found.subscriptions] == ["S0", "S1", "S2", "S4"]
+    assert [w for w in found.warnings if w.startswith("Subscription")] == [
+        "Subscription S1 is Warned: Azure may disable it soon.",
+        "Subscription S2 is PastDue: Azure may disable it soon.",
+        "Subscription S3 is left out: it is Disabled.",
+    ]
+
+
+@pytest.mark.parametrize("where", [{"subscriptions": ["S0"]}, {"all_subscriptions": True}, {}])
+def test_a_disabled_subscription_is_read_with_a_warning(tmp_path: Path, where: Any) -> None:
+    found = by_state(tmp_path, "Disabled").recon("eastus2", with_prices=False, **where)
+    assert found.warnings[0].startswith("Subscription S0 is Disabled: nothing can be started")
+
+
+def test_one_name_may_be_given_as_it_is_where_several_may_be(az: Azure) -> None:
+    found = az.recon("eastus2", gpus="H100", families="ND", sizes="ND96*", with_prices=False)
+    assert sizes(found) == ["Standard_ND96isr_H100_v5"]
+    assert az.need("8xH100", regions="eastus2", with_prices=False).fits_somewhere is True
+    lab = az.recon("eastus2", subscriptions="Example Lab", with_prices=False)
+    assert [s.id for s in lab.subscriptions] == [LAB]

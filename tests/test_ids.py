@@ -138,3 +138,8 @@ def test_an_unknown_name_with_nothing_close_says_where_to_look() -> None:
 @given(wanted=st.text())
 def test_an_unknown_name_is_told_in_one_line(wanted: str) -> None:
     assert len(unknown_name("size", wanted, SIZES, listing="-").message.splitlines()) == 1
+
+
+def test_names_that_go_on_from_what_was_typed_come_first() -> None:
+    known = ["Standard_ND6s", "Standard_ND96isr_H100_v5", "Standard_ND96asr_v4"]
+    assert close_names("nd96", known)[:2] == ["Standard_ND96asr_v4", "Standard_ND96isr_H100_v5"]

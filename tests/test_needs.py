@@ -18,7 +18,7 @@ from ai4infra.needs import (
     answer,
     parse_need,
     report,
-    unknown_sizes,
+    unknown_names,
 )
 from ai4infra.plan import QuotaWanted, quota_command
 
@@ -139,7 +139,6 @@ def test_a_need_is_vms_of_a_size_or_gpus_of_a_model(
         ("9" * 5000 + "xA100", "COUNTxSIZE"),
         ("8xND*", "COUNTxSIZE"),
         ("8x8xA100", "COUNTxSIZE"),
-        ("8xH10", "H100"),
         ("8xStandard_D4s_v5", ""),
         ("8xNDasr_v4", "ND96asr_v4"),
     ],
@@ -176,10 +175,23 @@ def test_any_text_is_a_need_or_a_usage_error(text: str) -> None:
 def test_a_needed_size_that_nobody_lists_or_knows_is_an_error_with_close_names() -> None:
     listed = [an_offer("Standard_ND7_new_v9", 1, "1")]
     fine = [parse_need(t) for t in ("1xnd7_NEW_v9", "1xNC6s_v3", "1xA100")]
-    assert unknown_sizes(fine, listed) is None
-    error = unknown_sizes([*fine, parse_need("1xND96asr_v5")], listed)
+    assert unknown_names(fine, listed) is None
+    error = unknown_names([*fine, parse_need("1xND96asr_v5")], listed)
     assert error is not None
     assert "Standard_ND96asr_v4" in (error.hint or "")
+
+
+def test_a_model_that_only_a_row_knows_can_be_needed_and_one_that_none_knows_cannot() -> None:
+    new = structs.replace(
+        an_offer("Standard_ND96isr_B900_v7", 96, "8", limit=192), gpu_model="B900"
+    )
+    given = ask("16xb900", [new])
+    assert (given.fits, placed(given)) == (True, {"ND96isr_B900_v7": 2})
+    assert unknown_names([parse_need("16xb900")], [new]) is None
+    for text, meant in (("16xb900", "GB"), ("8xH10", "H100")):
+        error = unknown_names([parse_need(text)], [])
+        assert error is not None
+        assert meant in (error.hint or "")
 
 
 # --- one region: sizes
@@ -279,6 +291,31 @@ def test_access_stands_in_the_way_whatever_the_quota(
     assert [words in text for text in given.blocked] == [True]
     asked = any("region-access" in action for action in given.actions)
     assert asked == (fields.get("access") == "blocked")
+
+
+@pytest.mark.parametrize(
+    ("access", "reason"),
+    [
+        ("retired", "retired on 2025-09-30"),
+        ("blocked", "NotAvailableForSubscription: no; retired on 2025-09-30"),
+    ],
+)
+def test_for_a_size_that_has_retired_neither_quota_nor_access_is_to_be_asked(
+    access: str, reason: str
+) -> None:
+    gone = an_offer("Standard_NC6s_v3", 6, "1", family="V", access=access, access_reason=reason)
+    given = ask("8xNC6s_v3", [gone], pools(8))
+    assert [lack.limit for lack in given.shortfalls] == ["cores", "V"]
+    assert given.actions == ()
+    both = ask("8xNC6s_v3 1xND96asr_v4", [gone, an_offer(ND, 96, "8", limit=96)], pools(8))
+    assert both.actions == (request_line("cores", 144),)
+
+
+def test_a_remark_that_holds_for_two_needs_is_made_once() -> None:
+    given = ask("2xND96asr_v4 2xND96asr_v4", [an_offer(ND, 96, "8", limit=96)])
+    assert [a for a in given.actions if "would fit" in a] == [
+        f"1 of 2 {ND} would fit now, on their own."
+    ]
 
 
 @pytest.mark.parametrize("access", ["zone-limited", "regional-only", "retiring"])

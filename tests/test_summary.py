@@ -106,3 +106,11 @@ def test_the_spot_summary_asks_for_spot_quota() -> None:
 def test_everything_startable_needs_no_action() -> None:
     assert summary([row()]).actions == ()
     assert summary([]).blocked_by == {}
+
+
+def test_a_reason_that_nobody_knows_is_passed_on_with_a_next_step() -> None:
+    told = summary([row(a_sku(restrictions=(location("NewRule"),)))])
+    assert told.blocked_by == {"NewRule": 1}
+    (action,) = told.actions
+    assert "Standard_ND96asr_v4 in eastus2" in action
+    assert "NewRule" in action

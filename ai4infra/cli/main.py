@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import click
 
-from ai4infra.cli.options import SETTINGS, Group, HintedUsage, Lazy, switches
+from ai4infra.cli.options import SETTINGS, Group, HintedUsage, Lazy, is_common, switches
 from ai4infra.cli.output import about_az, error_lines, in_sandbox
 from ai4infra.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Ai4infraError
 
@@ -135,12 +135,16 @@ def _sentence(error: click.ClickException) -> str:
 
 
 def _hint(error: click.ClickException) -> str | None:
+    ctx = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and ctx and isinstance(ctx.command, Group):
+        name = error.option_name
+        if is_common(name):
+            return f"Write it after the command: `{ctx.command_path} COMMAND {name} …`."
     close = getattr(error, "possibilities", None)
     if close:
         return f"Did you mean {' or '.join(close)}?"
     if isinstance(error, HintedUsage) and error.hint:
         return error.hint
-    ctx = getattr(error, "ctx", None)
     return f"`{ctx.command_path} --help` shows what there is." if ctx else None
 
 

@@ -171,6 +171,20 @@ def unknown_choice(
     return HintedUsage(f"There is no {what} called {given!r}.", ctx, hint)
 
 
+class _YesNo(click.types.BoolParamType):
+    """A switch that a variable may turn on too; what is neither yes nor no is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        """Return the value as a bool. Called by click."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            variable = param.envvar if param else None
+            raise HintedUsage(
+                f"{variable} is {value!r}, neither yes nor no.", ctx, "Set it to 1 or 0."
+            ) from None
+
+
 def _option(*names: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(*names, cls=CommonOption, **attributes)
 
@@ -185,6 +199,7 @@ _SWITCHES: Sequence[Callable[[F], F]] = (
     _option(
         "--sandbox",
         is_flag=True,
+        type=_YesNo(),
         envvar="AI4INFRA_SANDBOX",
         show_default=False,
         help="Use the local example world instead of Azure.",
@@ -194,6 +209,7 @@ _SWITCHES: Sequence[Callable[[F], F]] = (
     _option(
         "--only-show-errors",
         is_flag=True,
+        type=_YesNo(),
         envvar="AI4INFRA_ONLY_SHOW_ERRORS",
         show_default=False,
         help="No warnings, notes or progress.",
@@ -251,6 +267,12 @@ def common(*, many_subscriptions: bool = False) -> Callable[[F], F]:
         return decorated  # type: ignore[no-any-return]  # click's decorators keep the function
 
     return decorate
+
+
+def is_common(name: str) -> bool:
+    """Tell whether every command has an option of this name."""
+    decorated: Any = common(many_subscriptions=True)(lambda options: None)
+    return any(name in param.opts for param in decorated.__click_params__)
 
 
 def _gather(kwargs: dict[str, Any]) -> Options:

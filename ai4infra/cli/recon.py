@@ -117,11 +117,16 @@ def _check_together(options: Options, given: dict[str, Any]) -> None:
             "--all-subscriptions",
             options.all_subscriptions,
         ),
+        ("--sort by price", _by_price(given["sort"]), "--no-prices", given["no_prices"]),
         *((name, given[key], "--need", given["needs"]) for name, key in _FILTERS.items()),
     ]
     for one, first, other, second in pairs:
         if first and second:
             raise click.UsageError(f"{one} and {other} do not go together.")
+
+
+def _by_price(key: str | None) -> bool:
+    return (key or "").removeprefix("-") in ("price", "gpu-price")
 
 
 _FILTERS = {

@@ -17,6 +17,7 @@ from ai4infra.model import (
     Subscription,
 )
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, quota_title
+from ai4infra.recon import NO_ACCESS, NOT_ENTITLED
 from ai4infra.render import Column, Page, Tone, Verbatim, document, number, table_lines
 from ai4infra.summary import CAVEAT
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ai4infra.client import Survey
 
 _REGIONS_IN_FULL = 4
+_BLOCKED_BY = {NO_ACCESS: "no access", NOT_ENTITLED: "offer type"}
 
 
 # --- the table of sizes
@@ -133,6 +135,9 @@ def _nvme(offer: Offer) -> str:
 def _access(offer: Offer) -> str:
     if offer.access in ("retiring", "retired") and offer.retirement_date:
         return f"{offer.access} {offer.retirement_date}"
+    if offer.access == "blocked":
+        code = (offer.access_reason or "").partition(":")[0].partition(";")[0]
+        return f"blocked: {_BLOCKED_BY.get(code, code) or '?'}"
     return offer.access
 
 
@@ -273,7 +278,8 @@ def _need_lines(report: NeedReport, names: dict[str, str], *, with_prices: bool)
             where = _place(answer.region, answer.subscription_id, names)
             yield from (f"{where}: {_VERDICTS[answer.fits].lower()}", *lines, "")
     if report.alternatives:
-        yield "What fits instead, cheapest per GPU first:"
+        order = ", cheapest per GPU first" if with_prices else ""
+        yield f"What fits instead{order}:"
         yield from _alternatives(report, names, with_prices=with_prices)
         yield ""
     elif report.fits_somewhere is not True:

@@ -131,7 +131,7 @@ class _Reader:
         self._odd_rows += odd
         for row in rows:
             if row.name and (row.resource_type or "").casefold() == _VM and is_gpu_size(row.name):
-                self._add(row.name, row)
+                self._add(row.name.strip(), row)
         return len(rows) + odd
 
     def listing(self) -> SkuListing:
@@ -186,7 +186,7 @@ class _Reader:
 
     def _sku(self, name: str, row: _Row) -> Sku:
         listed = self._items(name, "capabilities", row.capabilities, _Capability)
-        values = {item.name: item.value for item in listed if item.name}
+        values = {_key(item.name): item.value for item in listed if item.name}
         disk_mib = self._number(name, values, "NvmeSizePerDiskInMiB")
         nvme_mib = self._number(name, values, "NvmeDiskSizeInMiB")
         restrictions, restrictions_known = self._restrictions(name, row)
@@ -197,9 +197,9 @@ class _Reader:
             zones=self._zones(name, row),
             restrictions=restrictions,
             restrictions_known=restrictions_known,
-            vcpus=_whole(self._number(name, values, "vCPUs", needed=True)),
+            vcpus=self._whole(name, values, "vCPUs", needed=True),
             memory_gib=self._number(name, values, "MemoryGB", needed=True),
-            gpus=_whole(self._number(name, values, "GPUs")),
+            gpus=self._whole(name, values, "GPUs"),
             temp_disk_gib=_gib(self._number(name, values, "MaxResourceVolumeMB")),
             nvme_gib=_gib(nvme_mib),
             nvme_disks=round(nvme_mib / disk_mib) if nvme_mib and disk_mib else None,
@@ -212,7 +212,7 @@ class _Reader:
     def _number(
         self, name: str, values: _Values, capability: str, *, needed: bool = False
     ) -> float | None:
-        value = values.get(capability)
+        value = values.get(_key(capability))
         if value is None or value == "":
             if needed:
                 self._note(capability, name)
@@ -221,13 +221,24 @@ class _Reader:
             number = float(value)
         except ValueError:
             number = math.nan
-        if math.isfinite(number) and number >= 0:
+        # No size is without vCPUs or memory: there 0 stands for unknown.
+        if math.isfinite(number) and (number > 0 or (number == 0 and not needed)):
             return number
         self._note(capability, name)
         return None
 
+    def _whole(
+        self, name: str, values: _Values, capability: str, *, needed: bool = False
+    ) -> int | None:
+        """Return a count; a part of one is not rounded, since 0 would look like none."""
+        number = self._number(name, values, capability, needed=needed)
+        if number is None or number == int(number):
+            return None if number is None else int(number)
+        self._note(capability, name)
+        return None
+
     def _flag(self, name: str, values: _Values, capability: str) -> bool | None:
-        value = str(values.get(capability, "")).strip().casefold()
+        value = str(values.get(_key(capability), "")).strip().casefold()
         if value in ("true", "false"):
             return value == "true"
         if value:
@@ -235,7 +246,7 @@ class _Reader:
         return None
 
     def _date(self, name: str, values: _Values, capability: str) -> str | None:
-        value = str(values.get(capability) or "").strip()
+        value = str(values.get(_key(capability)) or "").strip()
         if not value or value.startswith(_NO_RETIREMENT):
             return None
         match = re.match(r"(\d{1,2})/(\d{1,2})/(\d{4})", value)
@@ -306,8 +317,8 @@ def _few(names: Sequence[str]) -> str:
     return shown if len(names) <= len(names[:3]) else f"{shown} and {len(names) - 3} more"
 
 
-def _whole(number: float | None) -> int | None:
-    return None if number is None else int(number)
+def _key(capability: str) -> str:
+    return capability.strip().casefold()
 
 
 def _gib(mib: float | None) -> float | None:
@@ -324,9 +335,11 @@ class _UsageName(msgspec.Struct, rename="camel"):
 
 
 class _Usage(msgspec.Struct, rename="camel"):
+    """One row; its numbers stay raw: one that cannot be read is unknown, its row is not gone."""
+
     name: _UsageName | None = None
-    current_value: float | None = None
-    limit: float | None = None
+    current_value: msgspec.Raw = msgspec.Raw()
+    limit: msgspec.Raw = msgspec.Raw()
 
 
 def usages(session: Session, subscription_id: str, region: str) -> tuple[Quota, ...]:
@@ -345,7 +358,9 @@ def usages(session: Session, subscription_id: str, region: str) -> tuple[Quota, 
     for page in pages:
         for row in decode_rows(page, _Usage, what)[0]:
             if row.name and row.name.value:
-                found.setdefault(quota_key(row.name.value), _quota(row.name.value, row, region))
+                quota = _quota(row.name.value, row, region)
+                key = quota_key(quota.name)
+                found[key] = _known_of_both(found[key], quota) if key in found else quota
     return tuple(found.values())
 
 
@@ -360,5 +375,20 @@ def _quota(name: str, row: _Usage, region: str) -> Quota:
     )
 
 
-def _count(number: float | None) -> int | None:
-    return int(number) if number is not None and number >= 0 else None
+def _known_of_both(one: Quota, other: Quota) -> Quota:
+    """Return the first of two rows of one name, with what only the second knows."""
+    return msgspec.structs.replace(
+        one,
+        used=other.used if one.used is None else one.used,
+        limit=other.limit if one.limit is None else one.limit,
+    )
+
+
+def _count(raw: msgspec.Raw) -> int | None:
+    """Return a count, also one that is written as text; None for what is none."""
+    said, _ = field(raw, float | str)  # type: ignore[arg-type]  # a union is no class
+    try:
+        number = math.nan if said is None else float(said)
+    except ValueError:
+        return None
+    return int(number) if math.isfinite(number) and number >= 0 else None

@@ -179,6 +179,7 @@ def choose(rows: Iterable[_Row], region: str, currency: str, today: date) -> Reg
     Rows that disagree make the price unknown, with a warning: an average is nobody's price.
     """
     groups: dict[str, tuple[list[_Row], list[_Row]]] = {}
+    rows = list(rows)
     for row in rows:
         if _counts(row, region, currency, today):
             pair = groups.setdefault(size_key(row.arm_sku_name or ""), ([], []))
@@ -188,7 +189,16 @@ def choose(rows: Iterable[_Row], region: str, currency: str, today: date) -> Reg
         sizes[key] = SizePrices(on_demand=_price(on_demand, currency), spot=_price(spot, currency))
         warnings += _disagreements(region, on_demand, "on-demand")
         warnings += _disagreements(region, spot, "spot")
-    return RegionPrices(sizes=sizes, warnings=tuple(warnings))
+    return RegionPrices(sizes=sizes, warnings=(*_other_currency(rows, region, currency), *warnings))
+
+
+def _other_currency(rows: Iterable[_Row], region: str, currency: str) -> list[str]:
+    """Say that the list answers in another currency than it was asked for."""
+    said = {row.currency_code.upper() for row in rows if row.currency_code}
+    if not said or currency in said:
+        return []
+    found = " and ".join(sorted(said))
+    return [f"{region}: the price list answers in {found}, not in {currency}; left unknown."]
 
 
 def _counts(row: _Row, region: str, currency: str, today: date) -> bool:

@@ -8,6 +8,7 @@ service with ``get_blob``, and lends the same door to the generated clients of t
 from __future__ import annotations
 
 import base64
+import codecs
 import logging
 import os
 import random
@@ -42,11 +43,12 @@ from ai4infra.cloud.signin import credential_for
 from ai4infra.cloud.translate import (
     error_of,
     incomplete,
+    one_sentence,
     read_envelope,
     retry_after_seconds,
     translated,
 )
-from ai4infra.errors import Ai4infraError, ServiceError
+from ai4infra.errors import Ai4infraError, ServiceError, SignInError
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
@@ -134,6 +136,11 @@ class TokenCache:
         except AzureError as error:
             self._failure = (time.monotonic(), error)
             raise
+        except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+            raise SignInError(
+                f"Cannot sign in: {one_sentence(str(error))}",
+                hint="Look at the file that the AZURE_… variables of the identity name.",
+            ) from error
 
 
 class ArmAuthentication(BearerTokenCredentialPolicy[Any, Any]):
@@ -531,7 +538,7 @@ class Session:
             response = client.send_request(request, **(_HURRY if client is self._public else {}))
         if response.status_code != HTTPStatus.OK:
             raise error_of(response.status_code, response.headers, response.content, what)
-        return response.content
+        return response.content.removeprefix(codecs.BOM_UTF8)
 
     def _follow(
         self, client: _Client, url: str, params: Params, what: str

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ai4infra.cloud.clouds import CLOUDS
+from ai4infra.cloud.translate import one_sentence
 from ai4infra.errors import SignInError, UsageError
 from ai4infra.ids import unknown_name
 
@@ -85,6 +86,25 @@ def credential_for(
     endpoint is asked through. Raises SignInError naming what the environment lacks.
     """
     kind = choose(auth, env)
+    try:
+        return _built(kind, client_id, tenant_id, az_tenant, authority, env, client)
+    except (ValueError, OSError) as error:
+        raise SignInError(
+            f"Cannot sign in: {one_sentence(str(error))}",
+            hint="Look at the tenant, the client id and the certificate that are set:"
+            " --tenant, --client-id and the AZURE_… variables.",
+        ) from error
+
+
+def _built(
+    kind: Auth,
+    client_id: str | None,
+    tenant_id: str | None,
+    az_tenant: str | None,
+    authority: str | None,
+    env: Mapping[str, str],
+    client: PipelineClient[HttpRequest, HttpResponse],
+) -> TokenCredential:
     client_id = client_id or env.get("AZURE_CLIENT_ID")
     tenant = tenant_id or env.get("AZURE_TENANT_ID")
     if kind == "cli":

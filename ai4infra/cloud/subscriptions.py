@@ -16,6 +16,7 @@ from ai4infra.model import Region, Subscription
 
 API_VERSION = "2022-12-01"
 _NAMES_SHOWN = 12
+_OFF = ("disabled", "deleted", "expired")
 _STAGING = re.compile(r"(euap|stg|stage|canary)\w*$")
 
 
@@ -62,13 +63,18 @@ def _subscription(row: _Subscription) -> Subscription:
     )
 
 
+def is_off(subscription: Subscription) -> bool:
+    """Tell whether nothing can be made in a subscription; unknown states count as usable."""
+    return (subscription.state or "").casefold() in _OFF
+
+
 def resolve(session: Session, wanted: Iterable[str]) -> tuple[Subscription, ...]:
     """Return the subscriptions that are named, by name or id, each once and in that order.
 
     Asks for the list only when there is a name among them. Raises UsageError for a name that is
     unknown, or that several subscriptions bear.
     """
-    names = list(wanted)
+    names = [name.strip().removeprefix("/subscriptions/") for name in wanted]
     known = () if all(map(is_uuid, names)) else list_all(session)
     found = {each.id: each for each in (_one(name, known) for name in names)}
     return tuple(found.values())
@@ -79,7 +85,7 @@ def _one(wanted: str, known: Sequence[Subscription]) -> Subscription:
         id_ = wanted.lower()
         return next((s for s in known if s.id == id_), Subscription(id=id_, name=id_))
     key = wanted.strip().casefold()
-    found = [each for each in known if each.name.casefold() == key]
+    found = [each for each in known if each.name.strip().casefold() == key]
     exact = [each for each in found if each.name == wanted]
     if len(found) > 1 and len(exact) != 1:
         ids = ", ".join(each.id for each in found)

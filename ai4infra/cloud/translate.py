@@ -424,6 +424,14 @@ def _wrong_tenant(answer: Answer) -> Ai4infraError:
     )
 
 
+def _disabled(answer: Answer) -> Ai4infraError:
+    return answer.build(
+        ForbiddenError,
+        "The subscription's owner can enable it again in the portal, under Subscriptions; or use"
+        " another one: --subscription NAME.",
+    )
+
+
 def _no_subscription(answer: Answer) -> Ai4infraError:
     return answer.build(
         NotFoundError,
@@ -502,6 +510,7 @@ _HANDLERS: tuple[tuple[str, _Translator], ...] = (
     ),
     ("InvalidAuthenticationTokenTenant", _wrong_tenant),
     ("SubscriptionNotFound InvalidSubscriptionId", _no_subscription),
+    ("ReadOnlyDisabledSubscription SubscriptionDisabled SubscriptionIsDisabled", _disabled),
     ("ResourceNotFound ResourceGroupNotFound ParentResourceNotFound NotFound", _not_found),
     ("ScopeLocked", _locked),
     (

@@ -317,3 +317,24 @@ def test_the_shell_completes_commands_options_and_values(
     count = len(words.split()) - 1
     shown = real(_AI4INFRA_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(count))
     assert f"plain,{completed}" in shown.lines
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--cloud", "AzureCloud", "recon"), "`ai4infra COMMAND --cloud …`"),
+        (("quota", "-o", "json", "list"), "`ai4infra quota COMMAND -o …`"),
+    ],
+)
+def test_an_option_before_its_command_is_told_where_it_goes(
+    real: Any, words: tuple[str, ...], hint: str
+) -> None:
+    shown = real(*words)
+    assert shown.code == 2
+    assert hint in shown.stderr
+
+
+def test_a_variable_that_is_neither_yes_nor_no_is_named(real: Any) -> None:
+    shown = real("recon", "-r", "eastus2", AI4INFRA_SANDBOX="maybe")
+    assert shown.code == 2
+    assert "AI4INFRA_SANDBOX is 'maybe', neither yes nor no." in shown.stderr

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ai4infra.cli.recon_pages import _fits, _limit
+from ai4infra.cli.recon_pages import _access, _fits, _limit
 from ai4infra.model import Offer
 from ai4infra.sandbox import Sandbox, open_sandbox
 from ai4infra.sandbox.serve import environment, serve
@@ -151,6 +151,7 @@ def test_a_query_on_a_list_is_told_that_the_document_is_an_object(run: Any) -> N
         (["-r", "a", "--cloud", "x"], "--cloud and --sandbox do not go together", "leave one"),
         (["-r", "a", "--client-id", "x"], "--client-id and --sandbox do not", "leave one"),
         (["-r", "a", "--need", "1xT4", "--startable"], "do not go together", "--help"),
+        (["-r", "a", "--sort", "-price", "--no-prices"], "do not go together", "--help"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
@@ -408,6 +409,24 @@ def offer(**fields: Any) -> Offer:
 def test_where_access_allows_nothing_quota_does_not_matter() -> None:
     blocked = offer(access="blocked", fit_vms=8, fit_limit="family")
     assert (_fits(blocked, 8), _limit(blocked)) == ("-", "access")
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("NotAvailableForSubscription: no access", "blocked: no access"),
+        ("QuotaId: not entitled; retired on 2025-09-30", "blocked: offer type"),
+        ("NewRule; retired on 2025-09-30", "blocked: NewRule"),
+        (None, "blocked: ?"),
+    ],
+)
+def test_what_blocks_a_size_is_told_in_its_row(reason: str | None, shown: str) -> None:
+    assert _access(offer(access="blocked", access_reason=reason)) == shown
+
+
+def test_alternatives_without_prices_are_not_called_the_cheapest(run: Any) -> None:
+    shown = run("recon", "-r", "eastus2", "--need", "8xNC6s_v3", "--no-prices")
+    assert "What fits instead:" in shown.lines
 
 
 def test_unknown_quota_is_a_question_mark() -> None:

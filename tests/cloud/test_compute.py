@@ -389,3 +389,43 @@ def test_odd_quota_rows_are_unknown_or_left_out() -> None:
         usage("c", 1, 2),
     )
     assert rows == [("a", None, 4), ("b", 1, None), ("c", 1, 2)]
+
+
+@pytest.mark.parametrize(("capability", "field"), [("GPUs", "gpus"), ("vCPUs", "vcpus")])
+def test_a_part_of_a_count_is_blank_with_a_warning_and_not_rounded(
+    capability: str, field: str
+) -> None:
+    listing = ask(row(capabilities={capability: "0.5"}))
+    assert getattr(listing.skus[0], field) is None
+    assert listing.warnings == (
+        f"eastus2: {capability} of {A100} cannot be read and is left blank.",
+    )
+
+
+def test_capabilities_count_in_any_case() -> None:
+    odd = row()
+    for item in odd["capabilities"]:
+        item["name"] = item["name"].upper()
+    assert ask(odd).skus[0] == one()
+
+
+def test_a_quota_row_whose_numbers_cannot_be_read_is_unknown_and_not_gone() -> None:
+    rows = quotas(usage("a", "5", "10"), usage("b", {"value": 5}, "many"), usage("c", "NaN", True))
+    assert rows == [("a", 5, 10), ("b", None, None), ("c", None, None)]
+
+
+def test_a_second_row_of_a_quota_tells_what_the_first_does_not() -> None:
+    assert quotas(usage("a", None, 4), usage("A", 3, 9)) == [("a", 3, 4)]
+
+
+@pytest.mark.parametrize("capability", ["vCPUs", "MemoryGB"])
+def test_no_vcpus_and_no_memory_are_unknown_with_a_warning(capability: str) -> None:
+    listing = ask(row(capabilities={capability: "0"}))
+    assert (listing.skus[0].vcpus, listing.skus[0].memory_gib).count(None) == 1
+    assert listing.warnings == (
+        f"eastus2: {capability} of {A100} cannot be read and is left blank.",
+    )
+
+
+def test_blanks_around_a_name_are_no_part_of_it() -> None:
+    assert [sku.name for sku in ask(row(f" {A100} "), row()).skus] == [A100]

@@ -108,9 +108,15 @@ def test_the_right_rows_win_whatever_the_order(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda each: str(each["meterId"]))
 def test_a_wrong_row_alone_is_an_unknown_price(wrong: dict[str, Any]) -> None:
-    listing = ask(wrong)
-    assert amounts(listing) == (None, None)
-    assert listing.warnings == ()
+    assert amounts(ask(wrong)) == (None, None)
+
+
+def test_a_list_in_another_currency_is_told() -> None:
+    listing = ask(row(currencyCode="EUR"), row(currencyCode="EUR", armSkuName="Standard_NC6"))
+    assert listing.warnings == (
+        "eastus2: the price list answers in EUR, not in USD; left unknown.",
+    )
+    assert ask(row(), row(currencyCode="EUR")).warnings == ()
 
 
 def test_a_price_carries_currency_date_and_meter() -> None:

@@ -488,3 +488,22 @@ def test_msgspec_types_are_given_undecoded_pages() -> None:
     script = Script().on(".", listed({"a": 1}))
     (page,) = script.session().pages("/a", "1")
     assert msgspec.json.decode(page) == [{"a": 1}]
+
+
+def test_a_byte_order_mark_before_an_answer_does_no_harm() -> None:
+    script = Script().on(".", answer(body='\ufeff{"value": [1, 2]}'))
+    assert [bytes(page) for page in script.session().pages("/x", "1")] == [b"[1, 2]"]
+
+
+def test_a_token_file_that_is_not_there_is_a_sign_in_error(tmp_path: Path) -> None:
+    missing = str(tmp_path / "token")
+    env = {
+        "AZURE_TENANT_ID": "t",
+        "AZURE_CLIENT_ID": "c",
+        "AZURE_FEDERATED_TOKEN_FILE": missing,
+        "AZURE_AUTHORITY_HOST": "https://localhost",
+    }
+    session = Script().session(credential=None, env=env)
+    with pytest.raises(SignInError, match="token") as caught:
+        session.get("/x", "1")
+    assert "AZURE_" in str(caught.value.hint)

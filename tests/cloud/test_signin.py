@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
 PRINCIPAL = {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t", "AZURE_CLIENT_SECRET": "s"}
+CERTIFICATE = {**PRINCIPAL, "AZURE_CLIENT_SECRET": ""}
+CERTIFICATE["AZURE_CLIENT_CERTIFICATE_PATH"] = "/no/such.pem"
 WORKLOAD = {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t", "AZURE_FEDERATED_TOKEN_FILE": "/f"}
 TOKEN = {"access_token": "t0ken", "expires_on": "4102444800", "token_type": "Bearer"}
 MSI = {"IDENTITY_ENDPOINT": "https://localhost/token", "IDENTITY_HEADER": "h"}
@@ -212,3 +214,17 @@ def test_an_identity_endpoint_without_a_token_is_one_sentence(reply: Reply, said
     with pytest.raises(SignInError, match=said) as caught:
         session.get("/a", "1")
     assert "t0ken" not in str(caught.value.detail)
+
+
+@pytest.mark.parametrize(
+    ("auth", "env", "said"),
+    [
+        ("env", CERTIFICATE, "/no/such.pem"),
+        ("env", {**PRINCIPAL, "AZURE_TENANT_ID": "a/b", "AZURE_CLIENT_SECRET": "s"}, "tenant ID"),
+    ],
+)
+def test_a_setting_of_the_identity_that_cannot_be_is_one_sentence(
+    auth: str, env: dict[str, str], said: str
+) -> None:
+    with pytest.raises(SignInError, match=f"Cannot sign in: .*{said}"):
+        credential(auth, **env)

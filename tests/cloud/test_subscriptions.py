@@ -178,3 +178,9 @@ def test_of_many_regions_some_are_told_and_how_many_more_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         check_region("moon", many)
     assert str(caught.value.hint).endswith("region11 and 3 more.")
+
+
+@pytest.mark.parametrize("wanted", ["Lab", " lab", f"/subscriptions/{SUBSCRIPTION}"])
+def test_blanks_around_a_name_and_the_path_before_an_id_do_not_matter(wanted: str) -> None:
+    asked = Script().on(r"/subscriptions\?", listed(row(" Lab ", SUBSCRIPTION)))
+    assert [each.id for each in resolve(asked.session(), [wanted])] == [SUBSCRIPTION]

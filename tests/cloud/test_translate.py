@@ -548,3 +548,10 @@ def test_translated_keeps_the_cause() -> None:
     with pytest.raises(ServiceError) as caught, translated(WHAT):
         raise HttpResponseError("Operation returned an invalid status")
     assert isinstance(caught.value.__cause__, HttpResponseError)
+
+
+@pytest.mark.parametrize("code", ["ReadOnlyDisabledSubscription", "SubscriptionDisabled"])
+def test_a_disabled_subscription_is_told_as_such(code: str) -> None:
+    error = an_error(409, code, "The subscription is disabled.")
+    assert isinstance(error, ForbiddenError)
+    assert "enable it again" in str(error.hint)
