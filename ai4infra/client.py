@@ -497,6 +497,7 @@ class Azure(StorageMethods, AuditMethods, DataMethods):
             today=self._today(),
             physical_zones=answers.zones(place) if wanted.physical_zones else None,
             currency=wanted.currency,
+            closed=_closed(place.subscription),
         )
 
     # --- quota
@@ -725,6 +726,12 @@ def _problems(places: Sequence[_Place], answers: _Answers, *, many: bool) -> Ite
     for job, outcome in answers.of_kind("regions"):
         if outcome.error is not None:
             yield _problem(f"regions of {job.subscription_id}", outcome.error)
+
+
+def _closed(subscription: Subscription) -> str | None:
+    if not subscriptions.is_off(subscription):
+        return None
+    return f"the subscription is {subscription.state}"
 
 
 def _states(found: Iterable[Subscription]) -> Iterable[str]:

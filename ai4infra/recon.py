@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 NO_ACCESS = "NotAvailableForSubscription"
 NOT_ENTITLED = "QuotaId"
+SUBSCRIPTION_OFF = "ReadOnlyDisabledSubscription"
+"""Azure's own code for what is sent to a subscription that is disabled."""
 _LOCATION_REASONS = {
     NO_ACCESS: "the subscription has no access to this size in this region",
     NOT_ENTITLED: "the subscription's offer type is not entitled to this size",
@@ -52,6 +54,7 @@ class _Place(Record, frozen=True):
     today: date
     physical_zones: Mapping[str, str] | None
     currency: str | None
+    closed: str | None = None
 
 
 class _Fit(Record, frozen=True):
@@ -84,13 +87,15 @@ def offers(
     facts: Callable[[str], GpuFacts] = gpu_facts.facts,
     physical_zones: Mapping[str, str] | None = None,
     currency: str | None = None,
+    closed: str | None = None,
 ) -> tuple[Offer, ...]:
     """Join what one region says into one row per accelerator size, in natural order of names.
 
     ``skus`` are those of the region, each size once, ordinary ones among them. ``quotas`` are all
     rows of the region, None when they could not be read. ``prices`` are by ``ids.size_key``, None
     when they were not asked for. ``currency`` is the one that was asked for. ``physical_zones``
-    maps logical to physical zones; None leaves the column out.
+    maps logical to physical zones; None leaves the column out. ``closed`` is why the subscription
+    can start nothing at all.
     """
     place = _Place(
         subscription_id=subscription_id,
@@ -100,6 +105,7 @@ def offers(
         today=today,
         physical_zones=physical_zones,
         currency=currency,
+        closed=closed,
     )
     known = [(sku, facts(sku.name)) for sku in skus]
     rows = [
@@ -161,6 +167,8 @@ def _is_listed(sku: Sku, facts: GpuFacts) -> bool:
 def _offer(sku: Sku, facts: GpuFacts, place: _Place) -> Offer:
     retirement = _earlier(sku.retirement_date, facts.retirement_date)
     access, reason = _access(sku, facts, retirement, place.today)
+    if place.closed:
+        access, reason = "blocked", f"{SUBSCRIPTION_OFF}: {place.closed}"
     zones = _usable_zones(sku)
     count = _gpu_count(sku, facts)
     family = place.quotas.get(quota_key(sku.family)) if sku.family else None

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ai4infra.ids import region_key
 from ai4infra.model import Offer, RegionQuota, Summary
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, QuotaWanted, quota_command, quota_title
-from ai4infra.recon import NO_ACCESS, NOT_ENTITLED, is_startable, limits_of, natural_key
+from ai4infra.recon import (
+    NO_ACCESS,
+    NOT_ENTITLED,
+    SUBSCRIPTION_OFF,
+    is_startable,
+    limits_of,
+    natural_key,
+)
 
 CAVEAT = (
     "Listing and quota are not capacity: only an attempt to allocate proves that Azure has"
@@ -25,6 +32,7 @@ ZONE_ACCESS_PAGE = (
 _BLOCKERS = {
     NO_ACCESS: "no access in the region",
     NOT_ENTITLED: "offer type not entitled",
+    SUBSCRIPTION_OFF: "subscription not enabled",
 }
 _ACTIONS_OF_A_KIND = 3
 _NAMES_SHOWN = 3
@@ -95,7 +103,10 @@ def _actions(
             " subscription of another offer type (pay-as-you-go, Enterprise Agreement), or ask"
             " Azure support to change this one."
         )
-    yield from _other_reasons([o for o in blocked if o not in (*no_access, *not_entitled)])
+    off = [o for o in blocked if _blocker(o, spot) == _BLOCKERS[SUBSCRIPTION_OFF]]
+    if off:
+        yield "Ask the subscription's owner to enable it again, or choose another: --subscription."
+    yield from _other_reasons([o for o in blocked if o not in (*no_access, *not_entitled, *off)])
     unknown = [o for o in rows if is_startable(o, spot=spot) is None]
     yield from _unknown_access([o for o in unknown if o.access == "unknown"])
     unknown_quota = [o for o in unknown if o.access != "unknown"]

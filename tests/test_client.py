@@ -372,7 +372,7 @@ def test_the_sandbox_is_never_taken_unasked(tmp_path: Path) -> None:
 
 
 def by_state(tmp_path: Path, *states: str | None) -> Azure:
-    """A connection to subscriptions of these states, without sizes or quota."""
+    """A connection to subscriptions of these states, with one GPU size and no quota."""
     script = Script().on(
         r"/subscriptions\?",
         listed(
@@ -382,7 +382,8 @@ def by_state(tmp_path: Path, *states: str | None) -> Azure:
             )
         ),
     )
-    script.on("/skus", listed({"name": "Standard_D2s_v5", "resourceType": "virtualMachines"}))
+    size = {"name": "Standard_NC24ads_A100_v4", "resourceType": "virtualMachines"}
+    script.on("/skus", listed({**size, "locations": ["eastus2"]}))
     script.on("/locations", listed({"name": "eastus2"})).on("/usages", listed())
     env = {"AI4INFRA_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)}
     return connect(credential=Tokens(), transport=script.transport(), env=env)
@@ -402,8 +403,13 @@ def test_every_subscription_is_each_one_that_is_not_off_and_the_others_are_told(
 
 
 @pytest.mark.parametrize("where", [{"subscriptions": ["S0"]}, {"all_subscriptions": True}, {}])
-def test_a_disabled_subscription_is_read_with_a_warning(tmp_path: Path, where: Any) -> None:
+def test_a_disabled_subscription_starts_nothing_and_is_told(tmp_path: Path, where: Any) -> None:
     found = by_state(tmp_path, "Disabled").recon("eastus2", with_prices=False, **where)
+    (row,) = found.offers
+    assert (row.access, row.startable) == ("blocked", False)
+    assert "the subscription is Disabled" in (row.access_reason or "")
+    (action,) = found.summary.actions
+    assert "enable it again" in action
     assert found.warnings[0].startswith("Subscription S0 is Disabled: nothing can be started")
 
 

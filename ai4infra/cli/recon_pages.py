@@ -17,7 +17,7 @@ from ai4infra.model import (
     Subscription,
 )
 from ai4infra.plan import REGIONAL_QUOTA, SPOT_QUOTA, quota_title
-from ai4infra.recon import NO_ACCESS, NOT_ENTITLED
+from ai4infra.recon import NO_ACCESS, NOT_ENTITLED, SUBSCRIPTION_OFF
 from ai4infra.render import Column, Page, Tone, Verbatim, document, number, table_lines
 from ai4infra.summary import CAVEAT
 
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from ai4infra.client import Survey
 
 _REGIONS_IN_FULL = 4
-_BLOCKED_BY = {NO_ACCESS: "no access", NOT_ENTITLED: "offer type"}
+_BLOCKED_BY = {
+    NO_ACCESS: "no access",
+    NOT_ENTITLED: "offer type",
+    SUBSCRIPTION_OFF: "subscription",
+}
 
 
 # --- the table of sizes
