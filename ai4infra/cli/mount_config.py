@@ -38,7 +38,7 @@ ai4infra mount config sttrain/training-data --no-hns --identity CLIENT_ID -f tra
 MODES = ("auto", "file-cache", "block-cache", "preload")
 PURPOSES = ("training", "preprocessing", "inference", "checkpoints")
 ASSUMED = (
-    "Assumed a hierarchical namespace (type adls), as Azure was not asked; --no-hns is for a flat"
+    "Assumed a hierarchical namespace (type adls), as Azure did not tell; --no-hns is for a flat"
     " one, --hns says that it is so."
 )
 
@@ -200,7 +200,8 @@ def _namespace(
         with started(options._replace(only_show_errors=True)) as (az, _):
             found = az.storage_account(account)
     except Ai4infraError as error:
-        out.warn(f"Azure does not tell about {account}: {error}")
+        told = f"{error} {error.hint or ''}".rstrip()
+        out.warn(f"Azure does not tell about {account}: {told}")
         found = None
     if found is None or found.hns is None:
         out.warn(ASSUMED)
