@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.mount import begun, machine_of, machine_option
+from ai4infra.cli.mount import allow_os_disk, begun, machine_of, machine_option
 from ai4infra.cli.options import (
     SETTINGS,
     Command,
@@ -98,7 +98,7 @@ def _mounts(ctx: click.Context, param: click.Parameter, value: str) -> int:
 @switch("--partial", help="A preload may leave out what does not fit.")
 @switch("--shared-write", help="Other machines write to the container too.")
 @switch("--allow-other", help="Let other users read the mount.")
-@switch("--allow-os-disk", help="The cache may be on the OS disk.")
+@allow_os_disk
 @click.option(
     "-f",
     "--file",
