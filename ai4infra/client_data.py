@@ -23,6 +23,7 @@ from ai4infra.cloud.identities import me
 from ai4infra.cloud.session import Session
 from ai4infra.cloud.signin import choose
 from ai4infra.errors import (
+    EXIT_INTERRUPTED,
     Ai4infraError,
     ConflictError,
     ForbiddenError,
@@ -917,7 +918,7 @@ class _Copying:
             verification=verification,
             advice=advice(counters) if counters else (),
             log=self._job.log if self._job else None,
-            exit_code=outcome.exit_code,
+            exit_code=EXIT_INTERRUPTED if self._stop == "interrupted" else outcome.exit_code,
         )
 
     def _judged(self, transcript: Transcript) -> Outcome:
@@ -1018,7 +1019,7 @@ class _Copying:
             return Outcome(state="partial", reason=reason), None
         if found.passed or outcome.state != "ok":
             return outcome, found
-        reason = f"AzCopy copied everything, but: {verification_sentence(found)}"
+        reason = f"{outcome.reason} The sides differ: {verification_sentence(found)}"
         return Outcome(state="partial", reason=reason), found
 
     def _compared(self) -> Verification:

@@ -26,7 +26,7 @@ from ai4infra.cli.options import (
     switch,
 )
 from ai4infra.cli.start import offline, started
-from ai4infra.errors import EXIT_INTERRUPTED, UsageError
+from ai4infra.errors import UsageError
 
 if TYPE_CHECKING:
     from ai4infra.cli.output import Output
@@ -308,8 +308,7 @@ def _carry_out(az: Azure, plan: CopyPlan, out: Output, form: str) -> None:
     for line in receipt.advice:
         out.note(line)
     _tell(receipt, out)
-    code = EXIT_INTERRUPTED if receipt.stopped == "interrupted" else receipt.exit_code
-    raise click.exceptions.Exit(code)
+    raise click.exceptions.Exit(receipt.exit_code)
 
 
 def _tell(receipt: CopyReceipt, out: Output) -> None:
@@ -346,11 +345,11 @@ def _say_json(progress: Progress) -> None:
 def _preview_page(plan: CopyPlan) -> Page:
     from ai4infra.client_data import CopyPreview
     from ai4infra.render import Page, document
-    from ai4infra.transfer.progress import bytes_text
+    from ai4infra.transfer.progress import bytes_text, files_text
 
     preview = plan.preview
     lines = [
-        f"{preview.files:,} files, {bytes_text(preview.size_bytes)}: {preview.direction} with"
+        f"{files_text(preview.files)}, {bytes_text(preview.size_bytes)}: {preview.direction} with"
         f" AzCopy {preview.azcopy_version} as {preview.identity}",
         *([f"For example {preview.example}"] if preview.example else []),
         *([f"Capped at {preview.cap}"] if preview.cap else []),
@@ -413,7 +412,7 @@ def _verification_lines(receipt: CopyReceipt) -> Iterator[str]:
     found = receipt.verification
     if found is None:
         return
-    yield f"Verified: {verification_sentence(found)}"
+    yield f"{'Verified' if found.passed else 'Different'}: {verification_sentence(found)}"
     yield from (f"  checked: {line}" for line in found.checked)
     yield from (f"  not checked: {line}" for line in found.not_checked)
     if found.extra:

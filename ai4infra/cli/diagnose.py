@@ -89,6 +89,8 @@ def replay(options: Options, **given: Any) -> None:
     A log may be any of the known kinds under any of the options, plain or gzip, and - is the
     standard input. The exit code is 4 when the GPUs starve, and 0 otherwise.
     """
+    import msgspec
+
     from ai4infra.cli.diagnose_pages import diagnosis_page
     from ai4infra.cli.diagnose_report import check_report, write_report
     from ai4infra.client_diagnose import replay as replayed
@@ -104,7 +106,10 @@ def replay(options: Options, **given: Any) -> None:
     found = in_money(done.diagnosis, done.collected, done.question, options, given)
     out.result(diagnosis_page(found, done.size))
     if given["report"]:
-        write_report(given["report"], found, done.collected, done.question.host)
+        host = done.question.host
+        if done.size is not None:
+            host = msgspec.structs.replace(host, size=done.size.size)
+        write_report(given["report"], found, done.collected, host)
     for warning in found.warnings:
         out.warn(warning)
     if found.verdict.starving:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ai4infra.cli.options import SETTINGS, F, Group, HintedUsage, Lazy, Options
+from ai4infra.cli.options import SETTINGS, F, Group, HintedUsage, Lazy, Options, switch
 from ai4infra.cli.output import SANDBOX_NOTICE, Output
 from ai4infra.cli.start import offline
 
@@ -35,6 +35,11 @@ ai4infra mount up /data/train -f train.yaml
 @click.group(cls=Group, lazy=COMMANDS, context_settings=SETTINGS, epilog=EXAMPLES)
 def mount() -> None:
     """Make, check and run BlobFuse2 mounts. Identities only, no keys."""
+
+
+def allow_os_disk(function: F) -> F:
+    """Give a command the option that takes a cache on the OS disk as it is."""
+    return switch("--allow-os-disk", help="The cache may be on the OS disk.")(function)
 
 
 def machine_option(function: F) -> F:

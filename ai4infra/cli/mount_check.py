@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ai4infra.cli.mount import (
+    allow_os_disk,
     begun,
     machine_of,
     machine_option,
@@ -42,6 +43,7 @@ ai4infra mount check --mounted
     show_default=False,
     help="The account's namespace is hierarchical, or flat.  [default: not known]",
 )
+@allow_os_disk
 @machine_option
 @common()
 def check(options: Options, files: tuple[Path, ...], machine: Path | None, **given: Any) -> None:
@@ -56,12 +58,18 @@ def check(options: Options, files: tuple[Path, ...], machine: Path | None, **giv
     out = begun(options)
     if given["mounted"]:
         refuse_sandbox(options, "have mounts")
-        found, checked = _mounted(given["hns"])
+        found, checked = _mounted(given["hns"], given["allow_os_disk"])
     else:
         documents = [lint.parse(blobfuse2.config_text(file), str(file)) for file in files]
         host = None if given["no_host"] else _machine(options, machine)
         ours = machine is None and not options.sandbox
-        context = context_of(documents, host, hns=given["hns"], resolve=ours)
+        context = context_of(
+            documents,
+            host,
+            hns=given["hns"],
+            resolve=ours,
+            allow_os_disk=given["allow_os_disk"],
+        )
         found, checked = lint.lint_all(documents, context), len(documents)
     out.result(_page(found, checked, "mount" if given["mounted"] else "file"))
     if found:
@@ -94,6 +102,7 @@ def context_of(
     hns: bool | None = None,
     version: str | None = None,
     resolve: bool = True,
+    allow_os_disk: bool = False,
 ) -> Context:
     """Return what is known beside the files; ``resolve`` follows links of their cache folders."""
     from ai4infra.mounts.lint import Context
@@ -104,18 +113,21 @@ def context_of(
         host=machine.host() if machine else None,
         hns=hns,
         version=version,
+        allow_os_disk=allow_os_disk,
         resolved={path: os.path.realpath(blobfuse2.expanded(path)) for path in paths},
     )
 
 
-def _mounted(hns: bool | None) -> tuple[tuple[Finding, ...], int]:
+def _mounted(hns: bool | None, allow_os_disk: bool) -> tuple[tuple[Finding, ...], int]:
     from ai4infra.mounts import lint
     from ai4infra.tools import blobfuse2
 
     mounts, running = blobfuse2.mounts(), blobfuse2.running()
     read = {each.config_file: read_document(each.config_file) for each in running}
     documents = {str(file): document for file, document in read.items() if document}
-    context = context_of(list(documents.values()), this_machine_or_none(), hns=hns)
+    context = context_of(
+        list(documents.values()), this_machine_or_none(), hns=hns, allow_os_disk=allow_os_disk
+    )
     return lint.lint_mounted(mounts, running, documents, context), len(mounts)
 
 

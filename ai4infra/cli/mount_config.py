@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.mount import begun, machine_of, machine_option
+from ai4infra.cli.mount import allow_os_disk, begun, machine_of, machine_option
 from ai4infra.cli.options import (
     SETTINGS,
     Command,
@@ -38,7 +38,7 @@ ai4infra mount config sttrain/training-data --no-hns --identity CLIENT_ID -f tra
 MODES = ("auto", "file-cache", "block-cache", "preload")
 PURPOSES = ("training", "preprocessing", "inference", "checkpoints")
 ASSUMED = (
-    "Assumed a hierarchical namespace (type adls), as Azure was not asked; --no-hns is for a flat"
+    "Assumed a hierarchical namespace (type adls), as Azure did not tell; --no-hns is for a flat"
     " one, --hns says that it is so."
 )
 
@@ -98,7 +98,7 @@ def _mounts(ctx: click.Context, param: click.Parameter, value: str) -> int:
 @switch("--partial", help="A preload may leave out what does not fit.")
 @switch("--shared-write", help="Other machines write to the container too.")
 @switch("--allow-other", help="Let other users read the mount.")
-@switch("--allow-os-disk", help="The cache may be on the OS disk.")
+@allow_os_disk
 @click.option(
     "-f",
     "--file",
@@ -200,7 +200,8 @@ def _namespace(
         with started(options._replace(only_show_errors=True)) as (az, _):
             found = az.storage_account(account)
     except Ai4infraError as error:
-        out.warn(f"Azure does not tell about {account}: {error}")
+        told = f"{error} {error.hint or ''}".rstrip()
+        out.warn(f"Azure does not tell about {account}: {told}")
         found = None
     if found is None or found.hns is None:
         out.warn(ASSUMED)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.mount import begun, read_document, refuse_sandbox, this_machine_or_none
+from ai4infra.cli.mount import (
+    allow_os_disk,
+    begun,
+    read_document,
+    refuse_sandbox,
+    this_machine_or_none,
+)
 from ai4infra.cli.options import SETTINGS, Command, Options, common, switch
 from ai4infra.cli.output import Output, quiet_interrupt
 
@@ -42,6 +48,7 @@ ai4infra mount up /data/train -f train.yaml --no-wait
 )
 @switch("--no-wait", help="Do not wait until it can be read, nor for a preload.")
 @switch("--force", help="Mount although the check finds errors.")
+@allow_os_disk
 @common()
 def up(options: Options, path: Path, config: Path, **given: Any) -> None:
     """Check a configuration, mount it at PATH, and wait until it can be read.
@@ -55,7 +62,7 @@ def up(options: Options, path: Path, config: Path, **given: Any) -> None:
     refuse_sandbox(options, "mount")
     program = blobfuse2.installed()
     place, file = blobfuse2.place_of(path), config.expanduser().absolute()
-    document = _preflight(out, file, program.version, force=given["force"])
+    document = _preflight(out, file, program.version, given)
     blobfuse2.check_free(place)
     _make_folders(place, document)
     blobfuse2.mount(program, place, file, mask=mask)
@@ -68,7 +75,7 @@ def up(options: Options, path: Path, config: Path, **given: Any) -> None:
     out.result(status_page(rows))
 
 
-def _preflight(out: Output, file: Path, version: str, *, force: bool) -> Document:
+def _preflight(out: Output, file: Path, version: str, given: dict[str, Any]) -> Document:
     """Return the configuration; raises UsageError where BlobFuse2 would ignore or refuse it."""
     from ai4infra.cli.mount_check import context_of
     from ai4infra.errors import UsageError
@@ -76,14 +83,20 @@ def _preflight(out: Output, file: Path, version: str, *, force: bool) -> Documen
     from ai4infra.tools import blobfuse2
 
     document = lint.parse(blobfuse2.config_text(file), str(file))
-    found = lint.lint(document, context_of([document], this_machine_or_none(), version=version))
+    context = context_of(
+        [document],
+        this_machine_or_none(),
+        version=version,
+        allow_os_disk=given["allow_os_disk"],
+    )
+    found = lint.lint(document, context)
     errors = [finding for finding in found if finding.severity == "error"]
     for finding in found:
         if finding.severity == "error":
             out.problem(finding_text(finding), hint=finding.fix)
         else:
             out.warn(finding_text(finding))
-    if errors and not force:
+    if errors and not given["force"]:
         raise UsageError(
             f"{file} has {len(errors)} {'error' if len(errors) == 1 else 'errors'};"
             " nothing was mounted.",

@@ -138,7 +138,7 @@ class Group(click.Group):
     def _short_help(self, name: str) -> str:
         if name in self.lazy:
             return self.lazy[name].help
-        return self.commands[name].get_short_help_str(limit=80)
+        return self.commands[name].get_short_help_str(limit=200)
 
 
 def write_examples(text: str | None, formatter: click.HelpFormatter) -> None:

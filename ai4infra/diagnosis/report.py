@@ -168,8 +168,8 @@ def _gpu_table(rows: Sequence[GpuRow]) -> str:
     titles = ("GPU", "Utilisation", "Below 10 %", "Memory activity", "Power", "State")
     heads = "".join(f'<th scope="col">{title}</th>' for title in titles)
     return (
-        f"<h2>Each GPU</h2>\n<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-        f"{rest}\n"
+        f'<h2>Each GPU</h2>\n<div class="wide"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{rest}\n"
     )
 
 
@@ -504,7 +504,8 @@ tr.warn td:last-child{color:var(--warn);font-weight:600}tr.good td:last-child{co
 .facts dd{margin:0;overflow-wrap:anywhere}
 footer{margin-top:22px}
 @media (max-width:640px){section{padding:20px 16px}h1{font-size:22px}
-figure{overflow-x:auto}svg{min-width:620px}}
+figure,.wide{overflow-x:auto}
+svg{min-width:620px}th,td{white-space:nowrap}}
 @media (prefers-color-scheme:dark){@media screen{:root{color-scheme:dark;--ink:#e7ecf2;
 --soft:#9aa7b5;--rule:#2f3945;--paper:#161c23;--ground:#0e1318;--bad:#ff8a80;--warn:#ffb74d;
 --good:#7bd8a0;--unknown:#9aa7b5;--c0:#6cb2ff;--c1:#ff9a66;--c2:#5fd4c6;--c3:#b79bff}}}

@@ -246,7 +246,7 @@ def _limit(space: Space, mounts: int) -> int:
 
 def _mode(wanted: Wanted, room: _Room | None) -> tuple[Cache, str]:
     if wanted.mode != "auto":
-        return wanted.mode, "as asked for"
+        return wanted.mode, "it was asked for"
     if wanted.purpose == "checkpoints":
         return "block-cache", "checkpoints are large and written once: file cache writes slower"
     if wanted.purpose == "preprocessing":

@@ -150,6 +150,8 @@ class Context(Record, frozen=True):
     """Release of BlobFuse2 that shall read the file."""
     resolved: Mapping[str, str] | None = None
     """Cache folders, and where their links lead."""
+    allow_os_disk: bool = False
+    """Warn of a cache on the OS disk: it is there on purpose."""
 
     def where(self, path: str) -> str:
         """Return a path with its links followed as far as known, and without ``..``."""
@@ -683,7 +685,8 @@ def cache_place(document: Document, context: Context) -> Iterator[Finding]:
     if space.on_os_disk:
         message = f"The cache {path} is on the OS disk: nothing else is mounted at it or above it."
         fix = "`ai4infra mount disks` shows the local NVMe and the temp disk."
-        yield _finding(document, "cache-os-disk", message, fix, at=at)
+        severity: Severity = "warning" if context.allow_os_disk else "error"
+        yield _finding(document, "cache-os-disk", message, fix, at=at, severity=severity)
     elif space.in_memory:
         message = f"The cache {path} is in memory ({space.fstype}), which the jobs need too."
         fix = "Move it to local NVMe, or bound it well."

@@ -76,7 +76,9 @@ def find_program(env: Mapping[str, str], folder: Path) -> str:
             hint="Install it with `npm install azurite` (Node.js 18 or newer), or name its"
             f" azurite-blob in {VARIABLE}.",
         )
-    return found
+    # The whole of Azurite serves queues and tables too, and does not tell its port in these words.
+    blobs = Path(found).with_name(_PROGRAM)
+    return str(blobs) if Path(found).name == "azurite" and blobs.exists() else found
 
 
 class Azurite:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -58,7 +60,7 @@ def _from_npm(env: Mapping[str, str], version: str, folder: Path) -> Path:
             "npm is not on the path.",
             hint=f"Install Node.js, or download AzCopy from {DOWNLOAD} and use --from FILE.",
         )
-    words = [npm, "pack", "--silent", "--ignore-scripts", f"{package}@{version}"]
+    words = [npm, "pack", "--loglevel=error", "--ignore-scripts", f"{package}@{version}"]
     try:
         done = subprocess.run(  # noqa: S603 - npm, as the user has it
             words,
@@ -73,13 +75,19 @@ def _from_npm(env: Mapping[str, str], version: str, folder: Path) -> Path:
         raise Ai4infraError(f"npm cannot fetch {package}: {error}.") from error
     packed = sorted(folder.glob("*.tgz"))
     if done.returncode or not packed:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        said = _said(done.stderr)
         raise Ai4infraError(
             f"npm cannot fetch {package}@{version}: {said[0] if said else 'it says nothing'}.",
             hint=f"Download AzCopy from {DOWNLOAD} and use --from FILE.",
             detail="\n".join(said),
         )
     return packed[0]
+
+
+def _said(errors: bytes) -> list[str]:
+    """Return what npm says went wrong, its bare codes last."""
+    lines = re.findall(r"(?m)^(?:npm (?:error|ERR!) )?(\S.*)$", errors.decode("utf-8", "replace"))
+    return sorted((line.rstrip(" .") for line in lines), key=lambda line: line.startswith("code "))
 
 
 def _placed(packed: Path, folder: Path, env: Mapping[str, str]) -> Tool:
@@ -94,13 +102,29 @@ def _placed(packed: Path, folder: Path, env: Mapping[str, str]) -> Tool:
         with os.fdopen(handle, "wb") as out, _program(packed) as program:
             shutil.copyfileobj(program, out)
         fresh.chmod(0o755)
-        tool = check_tool(str(fresh), env)
+        tool = _checked(fresh, packed, env)
         fresh.replace(target)
     except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         raise UsageError(f"{packed} cannot be unpacked: {error}.") from error
     finally:
         fresh.unlink(missing_ok=True)
     return Tool(path=str(target), version=tool.version)
+
+
+def _checked(fresh: Path, packed: Path, env: Mapping[str, str]) -> Tool:
+    """Run the program once; what is wrong with it is told of the file that it came from."""
+    try:
+        return check_tool(str(fresh), env)
+    except Ai4infraError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno == errno.ENOEXEC:
+            here = f"{platform.system()}, {platform.machine()}"
+            raise UsageError(
+                f"{packed} is no program that this machine runs ({here}).",
+                hint=f"Download the one for it from {DOWNLOAD}",
+            ) from error
+        told = str(error).replace(str(fresh), str(packed))
+        raise UsageError(told, hint=error.hint) from error
 
 
 @contextmanager

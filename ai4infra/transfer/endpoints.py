@@ -178,14 +178,18 @@ def _of_url(text: str) -> Place:
         host, port = (parts.hostname or "").lower(), parts.port
     except ValueError as error:
         raise UsageError(f"{_shown(text)} is no URL.", hint=FORMS) from error
-    if parts.scheme.lower() != "https" or parts.username is not None or parts.fragment:
+    scheme = parts.scheme.lower()
+    # What goes to this machine alone, as to Azurite, nobody else hears.
+    here = scheme == "http" and _BARE_HOST.fullmatch(host) is not None
+    safe = scheme == "https" or (here and has_secret(text))
+    if not safe or parts.username is not None or parts.fragment:
         raise UsageError(
             f"{_shown(text)} is not a plain https URL.",
-            hint="Tokens and data are sent over https only.",
+            hint="Tokens and data are sent over https only; with a SAS, over http to this machine.",
         )
     netloc = host if port in (None, 443) else f"{host}:{port}"
     names = [unquote(part) for part in parts.path.strip("/").split("/") if part]
-    account, endpoint, is_dfs = _service(text, netloc, host, names)
+    account, endpoint, is_dfs = _service(text, f"{scheme}://{netloc}", host, names)
     if not names:
         raise UsageError(f"{_shown(text)} names no container.", hint=FORMS)
     return Place(
@@ -199,16 +203,16 @@ def _of_url(text: str) -> Place:
     )
 
 
-def _service(text: str, netloc: str, host: str, names: list[str]) -> tuple[str, str, bool]:
+def _service(text: str, root: str, host: str, names: list[str]) -> tuple[str, str, bool]:
     """Return account, blob endpoint and whether it was the other one; takes names off the path."""
     match = _HOST.fullmatch(host)
     if match:
         service = match[2]
-        blob = netloc.replace(f".{service}.", ".blob.", 1)
-        return match[1], f"https://{blob}/", service == "dfs"
+        blob = root.replace(f".{service}.", ".blob.", 1)
+        return match[1], f"{blob}/", service == "dfs"
     if _BARE_HOST.fullmatch(host) and names:
         account = names.pop(0)
-        return account, f"https://{netloc}/{account}/", False
+        return account, f"{root}/{account}/", False
     raise UsageError(
         f"{_shown(text)} is no blob service.",
         hint=f"{FORMS} File shares, S3 and others are not copied.",

@@ -65,7 +65,9 @@ def judge(
         return Outcome(state="ok", reason=f"{done:,} of {total:,} files were copied.")
     told = _told(done, total, failed, skipped, left, said)
     if failed == 0 and left <= 0 and whole:
-        return Outcome(state="partial", reason=told, accepted=allow_skipped, hint=_SKIPPED)
+        if allow_skipped:
+            return Outcome(state="ok", reason=told)
+        return Outcome(state="partial", reason=told, hint=_SKIPPED)
     state: State = "partial" if done or skipped else "failed"
     return Outcome(state=state, reason=told)
 
@@ -93,8 +95,7 @@ def missed(outcome: Outcome, counters: Counters | None, looked_at: int, *, blobs
         return outcome
     return Outcome(
         state="partial",
-        reason=f"{total:,} files were copied of the {looked_at:,} that were there before: AzCopy"
-        " did not see the others.",
+        reason=f"AzCopy saw {total:,} of the {looked_at:,} files that were there before.",
         hint="Links that were kept as such come down with --links keep only."
         if blobs
         else "Did the source change meanwhile?",
@@ -104,8 +105,8 @@ def missed(outcome: Outcome, counters: Counters | None, looked_at: int, *, blobs
 def _told(done: int, total: int, failed: int, skipped: int, left: int, said: str) -> str:
     parts = [f"{done:,} of {total:,} files were copied"]
     parts += [f"{failed:,} failed"] if failed else []
-    parts += [f"{skipped:,} were skipped"] if skipped else []
-    parts += [f"{left:,} were not reached"] if left > 0 else []
+    parts += [f"{skipped:,} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
+    parts += [f"{left:,} {'was' if left == 1 else 'were'} not reached"] if left > 0 else []
     return _sentence(", ".join(parts) + (f": {said}" if said else ""))
 
 

@@ -100,6 +100,11 @@ def duration_text(seconds: float | None) -> str:
     return f"{minutes} min {whole % 60:02} s" if minutes else f"{whole} s"
 
 
+def files_text(count: int) -> str:
+    """Return a number of files for people: ``1 file``, ``2,000 files``."""
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
 def bytes_text(count: int) -> str:
     """Return bytes for people, in powers of 1000."""
     size = float(count)

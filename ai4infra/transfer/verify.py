@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ai4infra.model import Record
 from ai4infra.transfer.preflight import SAMPLES, Some
+from ai4infra.transfer.progress import files_text
 
 
 class Entry(NamedTuple):
@@ -73,8 +74,10 @@ def some(names: list[str]) -> Some:
 
 
 def _checked(files: int, hashed: int) -> tuple[str, ...]:
-    lines = [f"name and size of {files:,} files, in listings of both sides"]
-    return (*lines, f"MD5 of {hashed:,} files, as both sides store it") if hashed else tuple(lines)
+    lines = [f"name and size of {files_text(files)}, in listings of both sides"]
+    return (
+        (*lines, f"MD5 of {files_text(hashed)}, as both sides store it") if hashed else tuple(lines)
+    )
 
 
 def _not_checked(
@@ -92,9 +95,9 @@ def _not_checked(
         for name, entry in source.items()
     )
     if unknown:
-        lines.append(f"size of {unknown:,} files, which a listing does not tell")
+        lines.append(f"size of {files_text(unknown)}, which a listing does not tell")
     if unhashed:
-        lines.append(f"content of {unhashed:,} files: {_WHY[from_to]}")
+        lines.append(f"content of {files_text(unhashed)}: {_WHY[from_to]}")
     if from_to == "LocalBlob" and not put_md5:
         lines.append("no MD5 was stored (--no-put-md5): later downloads cannot be checked either")
     lines.append("changes after the listings were read")
@@ -115,7 +118,8 @@ def verification_sentence(found: Verification) -> str:
     if not found.source_files:
         return "The source holds no files, so there was nothing to compare."
     if found.passed:
-        return f"All {found.source_files:,} files of the source are on the target."
+        whole = "The file" if found.source_files == 1 else f"All {files_text(found.source_files)}"
+        return f"{whole} of the source {'is' if found.source_files == 1 else 'are'} on the target."
     parts = [
         f"{some_.count:,} {what}: {some_.text}"
         for some_, what in (
@@ -125,4 +129,4 @@ def verification_sentence(found: Verification) -> str:
         )
         if some_.count
     ]
-    return f"Of {found.source_files:,} files, {'; '.join(parts)}."
+    return f"Of {files_text(found.source_files)}, {'; '.join(parts)}."

@@ -166,5 +166,5 @@ def test_azcopy_is_installed_from_a_file_and_found(real: Run, tmp_path: Path) ->
 def test_a_file_without_azcopy_is_refused(real: Run, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("x", "utf-8")
     ran = real("tools", "install", "azcopy", "--from", str(tmp_path / "text"))
-    assert (ran.code, ran.stdout) == (1, "")
-    assert "cannot be run" in ran.stderr
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "is no program that this machine runs" in ran.stderr

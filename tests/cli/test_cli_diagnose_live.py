@@ -360,9 +360,11 @@ def test_a_replay_writes_the_same_page(real: Run, tmp_path: Path) -> None:
         "# gpu   pwr gtemp mtemp   sm   mem\n# Idx     W     C     C    %     %\n" + rows
     )
     page = tmp_path / "report.html"
-    done = real("diagnose", "replay", "--gpu", str(log), "--report", str(page))
+    size = ("--size", "ND96isr_H100_v5", "--no-prices")
+    done = real("diagnose", "replay", "--gpu", str(log), *size, "--report", str(page))
     assert done.code == 0
     assert "GPU utilisation" in page.read_text("utf-8")
+    assert "Standard_ND96isr_H100_v5" in page.read_text("utf-8")
 
 
 def test_a_report_that_cannot_be_written_is_told_before_anything_is_sampled(

@@ -60,6 +60,9 @@ def test_help_ends_with_examples_where_there_are_any(real: Any, words: tuple[str
     assert shown.code == 0
     sections = [line for line in shown.lines if line.endswith(":") and line[:1].isalpha()]
     assert "Examples:" not in sections[:-1]
+    # Sentences about commands are whole; those of options and the first line may have dots.
+    listed = shown.stdout.partition("\nCommands:\n")[2].partition("\nExamples:\n")[0]
+    assert "..." not in listed
 
 
 def test_every_command_of_the_table_can_be_imported() -> None:

@@ -326,6 +326,8 @@ def test_the_machine_tells_where_a_cache_lies(real: Any, nvme: str, tmp_path: Pa
     rules = "findings[].rule"
     shown = real("mount", "check", file, "--machine", nvme, "-o", "json", "--query", rules)
     assert (shown.code, shown.json) == (4, ["cache-os-disk", "cleanup"])
+    allowed = real("mount", "check", file, "--machine", nvme, "--allow-os-disk")
+    assert allowed.lines[-1] == "1 file checked: 0 errors, 2 warnings."
 
 
 def test_files_are_checked_together(real: Any, nvme: str, tmp_path: Path) -> None:

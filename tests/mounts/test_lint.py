@@ -467,6 +467,12 @@ def test_a_link_of_the_cache_is_followed_where_it_is_known() -> None:
     assert [each.rule for each in found(GOOD, context)] == ["cache-os-disk"]
 
 
+def test_a_cache_that_may_be_on_the_os_disk_is_only_warned_of() -> None:
+    there = {"/mnt/nvme/a": "/home/me/cache"}
+    (warned,) = found(GOOD, Context(host=HOST, resolved=there, allow_os_disk=True))
+    assert (warned.rule, warned.severity) == ("cache-os-disk", "warning")
+
+
 def test_a_preload_that_says_nothing_of_read_only_is_mounted_so_and_is_only_warned_of() -> None:
     (silent,) = found(changed(PRELOAD, "read-only: true\n", ""))
     (written,) = found(changed(PRELOAD, "read-only: true", "read-only: false"))

@@ -165,6 +165,10 @@ def test_azurite_is_found_in_node_modules_and_elsewhere_when_named(tmp_path: Pat
 
     assert find_program({"PATH": ""}, tmp_path) == str(program)
     assert find_program({"AI4INFRA_AZURITE": str(program)}, Path("/")) == str(program)
+    whole = program.with_name("azurite")
+    whole.write_text("#!/bin/sh\n")
+    whole.chmod(0o700)
+    assert find_program({"AI4INFRA_AZURITE": str(whole)}, Path("/")) == str(program)
 
 
 def test_an_azurite_that_does_not_start_is_told(

@@ -151,6 +151,18 @@ def test_a_bad_url_with_a_sas_is_refused_without_showing_it() -> None:
     assert SIGNATURE not in f"{caught.value} {caught.value.hint}"
 
 
+def test_a_sas_may_go_to_this_machine_without_https() -> None:
+    for host in ("127.0.0.1:10000", "localhost:10000"):
+        found = place(f"http://{host}/devstoreaccount1/data/x?{SAS}")
+        assert found.url == f"http://{host}/devstoreaccount1/data/x"
+    for text in (
+        "http://127.0.0.1:10000/devstoreaccount1/data",
+        f"http://10.0.0.4:10000/devstoreaccount1/data?{SAS}",
+    ):
+        with pytest.raises(UsageError, match="plain https"):
+            place(text)
+
+
 def test_secrets_compare_by_what_they_are() -> None:
     assert Secret("a") == Secret("a")
     assert Secret("a") != Secret("b")

@@ -39,7 +39,9 @@ def test_a_job_that_completed_with_skipped_files_is_partial_and_says_how_many() 
 
 
 def test_skipped_files_are_fine_for_those_who_say_so() -> None:
-    assert judge(counted(3, 1, skipped=2), allow_skipped=True).exit_code == 0
+    found = judge(counted(3, 1, skipped=2), allow_skipped=True)
+    assert (found.state, found.exit_code, found.hint) == ("ok", 0, None)
+    assert judge(counted(1, skipped=1)).reason == "0 of 1 files were copied, 1 was skipped."
 
 
 def test_failed_files_are_partial_even_where_skipped_ones_are_allowed() -> None:
@@ -142,6 +144,6 @@ def test_a_crash_says_that_it_is_azcopys() -> None:
 def test_fewer_files_than_were_looked_at_are_no_success() -> None:
     found = missed(judge(counted(1, 1)), counted(1, 1), 3, blobs=True)
     assert (found.state, found.exit_code) == ("partial", 5)
-    assert found.reason.startswith("1 files were copied of the 3")
+    assert found.reason.startswith("AzCopy saw 1 of the 3 files")
     assert "--links keep" in (found.hint or "")
     assert missed(judge(counted(3, 3)), counted(3, 3), 3, blobs=True).state == "ok"

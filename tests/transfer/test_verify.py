@@ -22,6 +22,13 @@ def test_sides_that_are_the_same_pass_and_say_what_was_compared() -> None:
     assert verification_sentence(found) == "All 2 files of the source are on the target."
 
 
+def test_one_file_is_told_as_one() -> None:
+    one = {"a": Entry(1)}
+    found = compare(one, one, from_to="LocalBlob")
+    assert found.checked == ("name and size of 1 file, in listings of both sides",)
+    assert verification_sentence(found) == "The file of the source is on the target."
+
+
 def test_a_missing_file_is_named() -> None:
     found = compare(SOURCE, {"a": SOURCE["a"]}, from_to="BlobBlob")
     assert not found.passed
@@ -55,7 +62,7 @@ def test_an_upload_without_md5_is_told() -> None:
 def test_a_size_that_a_listing_does_not_tell_is_not_called_checked() -> None:
     found = compare({"a": Entry(None)}, {"a": Entry(1)}, from_to="BlobBlob")
     assert found.passed
-    assert "size of 1 files" in found.not_checked[0]
+    assert "size of 1 file," in found.not_checked[0]
 
 
 listings = st.dictionaries(

@@ -178,6 +178,21 @@ def test_a_skip_that_was_asked_for_leaves_nothing_to_take_up(
         azure.plan_resume()
 
 
+def test_a_difference_among_files_that_were_left_is_no_success(
+    azure: Azure, home: str, source: Path
+) -> None:
+    copy(azure, source, home)
+    (source / "one.bin").write_bytes(b"longer now, " * 9_999)
+    for overwrite in ("never", "always"):
+        found = copy(azure, source, home, overwrite=overwrite, verify=True)
+        assert found.verification is not None
+        assert found.verification.passed is (overwrite == "always")
+        assert (found.state, found.exit_code) == (
+            ("ok", 0) if found.verification.passed else ("partial", 5)
+        )
+        assert ("with another size: 'one.bin'" in found.reason) is not found.verification.passed
+
+
 def test_nothing_is_copied_into_itself(azure: Azure, home: str, source: Path) -> None:
     copy(azure, source, home)
     for target in (home, f"{home}/deeper"):
@@ -317,6 +332,7 @@ def test_a_copy_whose_azcopy_is_killed_is_taken_up(
 
 def test_ctrl_c_leaves_a_job_and_says_how_to_go_on(azure: Azure, home: str, big: Path) -> None:
     words = command("data", "copy", str(big), home, "--cap-mbps", "40", "--progress", "json")
+    words += ["-o", "json"]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -330,7 +346,8 @@ def test_ctrl_c_leaves_a_job_and_says_how_to_go_on(azure: Azure, home: str, big:
     (job,) = azure.data_jobs()
     assert f"ai4infra data resume {job.id[:8]}" in errors
     assert "Traceback" not in errors
-    assert job.id in output
+    told = json.loads(output)["copy"]
+    assert (told["job"], told["exitCode"]) == (job.id, 130)
 
     done = ai4infra("data", "resume", job.id[:8], "--verify", "-o", "json")
     assert done.returncode == 0, done.stderr
