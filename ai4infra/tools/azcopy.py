@@ -20,6 +20,7 @@ import platformdirs
 
 from ai4infra.errors import Ai4infraError, NetworkError, NotFoundError
 from ai4infra.model import Record
+from ai4infra.tools.run import run
 from ai4infra.tools.work import Work
 from ai4infra.transfer.endpoints import Place, is_public_host
 from ai4infra.transfer.stream import (
@@ -40,7 +41,7 @@ VARIABLE = "AI4INFRA_AZCOPY"
 MINIMUM = (10, 27, 0)
 """``list`` as JSON with properties, and automatic login as the Azure CLI and workload identity."""
 DOWNLOAD = "https://learn.microsoft.com/azure/storage/common/storage-use-azcopy-v10"
-VERSION_SECONDS = 30
+VERSION_SECONDS = 30.0
 STOP_SECONDS = 60.0
 """AzCopy ends what is on its way first; after this it is killed, and can be resumed as well."""
 STALL_SECONDS = 900.0
@@ -123,21 +124,12 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def _version_text(path: str, env: Mapping[str, str]) -> str:
     try:
-        done = subprocess.run(  # noqa: S603 - the program that the user installed
-            [path, "--version"],
-            env=_quiet(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=VERSION_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run((path, "--version"), env=_quiet(env), timeout_seconds=VERSION_SECONDS)
+    except Ai4infraError as error:
         raise Ai4infraError(
-            f"{path} cannot be run: {getattr(error, 'strerror', None) or 'it does not end'}.",
-            hint="`ai4infra tools install azcopy` installs one that can.",
+            error.message, hint="`ai4infra tools install azcopy` installs one that can be run."
         ) from error
-    text = done.stdout.decode("utf-8", "replace")
+    text = done.stdout + done.stderr
     if _LIBRARY in text and "cannot open" in text:
         raise Ai4infraError(
             f"{path} cannot be run: the library libsecret is missing.",

@@ -199,7 +199,7 @@ def mount(
         ) from error
     if done.code:
         raise Ai4infraError(
-            f"BlobFuse2 does not mount {place}: {mask(done.said) or f'exit code {done.code}'}.",
+            f"BlobFuse2 does not mount {place}: {mask(done.said)}.",
             hint=reference().advice(done.said + done.stdout) or _LOOK,
         )
     return done
@@ -317,7 +317,7 @@ def unmount(
     done = run((program.path, "unmount", place, *words), timeout_seconds=UNMOUNT_SECONDS)
     if done.code or (not lazy and _is_mounted(place)):
         raise ConflictError(
-            f"{place} is not unmounted: {done.said or f'exit code {done.code}'}.",
+            f"{place} is not unmounted: {done.said}.",
             hint="A file of it is open, or a shell is in it; --lazy unmounts it when it is free.",
         )
     if not lazy:

@@ -95,7 +95,7 @@ def devices() -> tuple[Device, ...]:
     done = run(argv, timeout_seconds=LSBLK_SECONDS)
     if done.code:
         raise Ai4infraError(
-            f"lsblk failed: {done.said or f'exit code {done.code}'}.",
+            f"lsblk failed: {done.said}.",
             hint="It takes lsblk of util-linux 2.33 or newer.",
         )
     return parse_lsblk(done.stdout)
@@ -265,6 +265,6 @@ def _programs(plan: DiskPlan) -> Mapping[str, str]:
 
 def _failed(step: Command, done: Ran) -> Ai4infraError:
     return Ai4infraError(
-        f"`{' '.join(step.argv)}` failed: {done.said or f'exit code {done.code}'}.",
+        f"`{' '.join(step.argv)}` failed: {done.said}.",
         hint="What came before it is done; `ai4infra mount disks` shows the disks as they are now.",
     )
