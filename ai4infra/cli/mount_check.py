@@ -13,7 +13,6 @@ from ai4infra.cli.mount import (
     begun,
     machine_of,
     machine_option,
-    read_document,
     refuse_sandbox,
     this_machine_or_none,
 )
@@ -113,7 +112,7 @@ def _mounted(hns: bool | None) -> tuple[tuple[Finding, ...], int]:
     from ai4infra.tools import blobfuse2
 
     mounts, running = blobfuse2.mounts(), blobfuse2.running()
-    read = {each.config_file: read_document(each.config_file) for each in running}
+    read = {each.config_file: blobfuse2.read_document(each.config_file) for each in running}
     documents = {str(file): document for file, document in read.items() if document}
     context = context_of(list(documents.values()), this_machine_or_none(), hns=hns)
     return lint.lint_mounted(mounts, running, documents, context), len(mounts)

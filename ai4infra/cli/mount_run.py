@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.mount import begun, read_document, refuse_sandbox, this_machine_or_none
+from ai4infra.cli.mount import begun, refuse_sandbox, this_machine_or_none
 from ai4infra.cli.options import SETTINGS, Command, Options, common, switch
 from ai4infra.cli.output import Output, quiet_interrupt
 
@@ -228,7 +228,7 @@ def _looked(paths: Iterable[Path]) -> Iterator[tuple[Mount, Running | None, Docu
         if wanted and each.path not in wanted:
             continue
         mounter = next((r for r in running if r.mount_path == each.path), None)
-        yield each, mounter, read_document(mounter.config_file) if mounter else None
+        yield each, mounter, blobfuse2.read_document(mounter.config_file) if mounter else None
 
 
 def _row(found: tuple[Mount, Running | None, Document | None]) -> MountRow:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -555,8 +555,3 @@ def _text(config: Config) -> Iterator[str]:
 def caches_overlap(one: str, other: str) -> bool:
     """Tell whether two cache folders are one, or one lies in the other."""
     return is_below(one, other) or is_below(other, one)
-
-
-def keys_of(lines: Sequence[Line]) -> dict[str, str]:
-    """Return the lines as ``SECTION.KEY`` to value."""
-    return {f"{line.section}.{line.key}".lstrip("."): line.value for line in lines}
