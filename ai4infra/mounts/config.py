@@ -21,6 +21,7 @@ from ai4infra.model import Record
 from ai4infra.mounts.host import Host, Space
 from ai4infra.mounts.live import is_below
 from ai4infra.mounts.reference import reference
+from ai4infra.storage_names import check_account_name, known_container
 
 Mode = Literal["auto", "file-cache", "block-cache", "preload"]
 Cache = Literal["file-cache", "block-cache", "preload"]
@@ -51,8 +52,6 @@ WEEK_SECONDS = 7 * 24 * 3600
 LOG_MIB = 64
 LOG_FILES = 5
 
-_CONTAINER = re.compile(r"\$root|\$web|[a-z0-9](?:[a-z0-9]|-(?=[a-z0-9])){2,62}")
-_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 IDENTITY_ID = re.compile(
     r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/microsoft\.managedidentity"
     r"/userassignedidentities/[^/]+/?",
@@ -133,11 +132,13 @@ def parse_target(text: str) -> tuple[str, str, str | None]:
     """Parse ``ACCOUNT/CONTAINER[/FOLDER]`` into its parts; raises UsageError for anything else."""
     account, _, rest = text.strip().partition("/")
     container, _, folder = rest.strip("/").partition("/")
-    if not (_ACCOUNT.fullmatch(account) and _CONTAINER.fullmatch(container)):
+    if not (account and container):
         raise UsageError(
             f"{text!r} is not ACCOUNT/CONTAINER.",
             hint="Such as sttrain/training-data, or sttrain/training-data/2026 for a folder of it.",
         )
+    check_account_name(account)
+    known_container(container)
     if _CONTROL.search(folder) or ".." in PurePosixPath(folder).parts:
         raise UsageError(f"{folder!r} cannot be a folder of a container.")
     return account, container, folder.strip("/") or None
