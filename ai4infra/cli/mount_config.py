@@ -305,7 +305,6 @@ def _unit(made: Config, wanted: Wanted, given: dict[str, Any]) -> str:
         config_file=str(given["file"].absolute()),
         cache_path=made.cache_path,
         cache_mount=made.cache_mount,
-        program="/usr/bin/blobfuse2",
         title=f"{wanted.account}/{wanted.container}",
     )
 

@@ -162,9 +162,11 @@ def _follow(out: Output, place: Path, document: Document) -> None:
 
 def progress_text(sample: Progress) -> str:
     """Return a preload's progress in one line."""
+    from ai4infra.transfer.progress import bytes_text
+
     return (
         f"preload: {sample.percent:.0f}%, {sample.done:,} of {sample.total:,} files,"
-        f" {sample.bytes_transferred / 10**9:,.1f} GB, {sample.mbits_s * 2**20 / 8e6:,.0f} MB/s"
+        f" {bytes_text(sample.bytes_transferred)}, {sample.mbits_s * 2**20 / 8e6:,.0f} MB/s"
     )
 
 

@@ -27,8 +27,6 @@ Mode = Literal["auto", "file-cache", "block-cache", "preload"]
 Cache = Literal["file-cache", "block-cache", "preload"]
 Purpose = Literal["training", "preprocessing", "inference", "checkpoints"]
 
-MODES: tuple[Mode, ...] = ("auto", "file-cache", "block-cache", "preload")
-PURPOSES: tuple[Purpose, ...] = ("training", "preprocessing", "inference", "checkpoints")
 COMPONENTS: dict[Cache, str] = {
     "file-cache": "file_cache",
     "block-cache": "block_cache",

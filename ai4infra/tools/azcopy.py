@@ -428,17 +428,8 @@ def list_blobs(
     errors: list[str] = []
     # Libraries warn on stderr, which is no failure of the listing.
     texts: list[str] = []
-    silent = 0.0
     with Running(tool, arguments, env) as running:
-        for envelope in running.envelopes():
-            silent = silent + _TICK_SECONDS if envelope is None else 0.0
-            if silent >= silence_seconds:
-                raise NetworkError(
-                    f"{place.host} does not answer: AzCopy heard nothing for {silent:.0f} s.",
-                    hint="Look at the network, the proxy, and the account's firewall.",
-                )
-            if envelope is None:
-                continue
+        for envelope in _answers(running, place, silence_seconds):
             if envelope.kind == "ListObject":
                 listed = read_listed(envelope.body)
                 if listed is not None:
@@ -450,6 +441,19 @@ def list_blobs(
         code = running.wait()
     if code or errors:
         raise _failed_listing(place, errors or texts, code)
+
+
+def _answers(running: Running, place: Place, silence_seconds: float) -> Iterator[Envelope]:
+    silent = 0.0
+    for envelope in running.envelopes():
+        silent = silent + _TICK_SECONDS if envelope is None else 0.0
+        if silent >= silence_seconds:
+            raise NetworkError(
+                f"{place.host} does not answer: AzCopy heard nothing for {silent:.0f} s.",
+                hint="Look at the network, the proxy, and the account's firewall.",
+            )
+        if envelope is not None:
+            yield envelope
 
 
 def _failed_listing(place: Place, errors: Sequence[str], exit_code: int) -> Ai4infraError:
