@@ -34,10 +34,18 @@ from ai4infra.errors import (
 from ai4infra.model import Record, StorageAccount
 from ai4infra.settings import Settings
 from ai4infra.tools import azcopy, files
-from ai4infra.tools.work import Removed, Work, is_running, known_works, open_work
+from ai4infra.tools.work import (
+    Removed,
+    Work,
+    all_jobs,
+    is_running,
+    known_works,
+    open_work,
+    prune_all,
+)
 from ai4infra.transfer import endpoints
 from ai4infra.transfer.endpoints import Place
-from ai4infra.transfer.jobs import Job, Overwrite, command_again, find_job, newest_first
+from ai4infra.transfer.jobs import Job, Overwrite, command_again, find_job
 from ai4infra.transfer.outcome import Outcome, State, advice, judge, missed
 from ai4infra.transfer.preflight import (
     Clashes,
@@ -52,7 +60,7 @@ from ai4infra.transfer.preflight import (
 )
 from ai4infra.transfer.progress import Meter, Progress, bytes_text
 from ai4infra.transfer.schedule import Cap, is_capped, next_change
-from ai4infra.transfer.stream import Listed, Transcript, Transfer
+from ai4infra.transfer.stream import Counters, Listed, Transcript, Transfer
 from ai4infra.transfer.verify import (
     Entry,
     Verification,
@@ -71,7 +79,6 @@ SAS_IS_SEEN = (
 )
 WRITER = "Storage Blob Data Contributor"
 READER = "Storage Blob Data Reader"
-_SHORT_ID = 8
 _MANY = 20_000
 """A listing says so often how far it is."""
 
@@ -213,7 +220,7 @@ class DataMethods:
     ) -> tuple[Job, ...]:
         """Return our jobs, the newest first."""
         works = known_works(os.environ if env is None else env, work_dir)
-        return tuple(newest_first(job for work in works for job in work.read()))
+        return tuple(all_jobs(works))
 
     def plan_resume(
         self,
@@ -240,13 +247,7 @@ class DataMethods:
     ) -> Removed:
         """Remove plans, logs and records of old jobs; see ``Work.prune``."""
         works = known_works(os.environ if env is None else env, work_dir)
-        now = datetime.now(timezone.utc)
-        gone = [work.prune(now, older_than=older_than) for work in works]
-        return Removed(
-            jobs=sum(each.jobs for each in gone),
-            files=sum(each.files for each in gone),
-            size_bytes=sum(each.size_bytes for each in gone),
-        )
+        return prune_all(works, datetime.now(timezone.utc), older_than)
 
     def login_of(self, env: Mapping[str, str]) -> azcopy.Login:
         """Return the identity of the session, as AzCopy is told it."""
@@ -758,9 +759,8 @@ class _Copying:
         transcript = Transcript()
 
         def at_boundary() -> bool:
-            counters = transcript.counters
             # Before everything is listed, a job that is stopped cannot be resumed.
-            ready = counters is not None and bool(counters.ordered)
+            ready = bool(transcript.counters and transcript.counters.ordered)
             return ready and change is not None and self._now() >= change
 
         ended = azcopy.run_azcopy(
@@ -824,8 +824,8 @@ class _Copying:
 
     def _remember(self, transcript: Transcript) -> None:
         """Write the job down when its id is known, and when everything was listed."""
-        counters = transcript.counters
-        ordered = bool(counters and counters.ordered)
+        counters = transcript.counters or Counters()
+        ordered = bool(counters.ordered)
         if transcript.job is None:
             return
         if self._job is None or self._job.process != self._process:
@@ -834,8 +834,8 @@ class _Copying:
             self._job = structs.replace(
                 self._job,
                 ordered=True,
-                files_total=counters.total if counters else None,
-                bytes_total=counters.bytes_expected if counters else None,
+                files_total=counters.total,
+                bytes_total=counters.bytes_expected,
             )
         else:
             return
@@ -888,7 +888,7 @@ class _Copying:
     # --- afterwards
 
     def _receipt(self, transcript: Transcript, seconds: float) -> CopyReceipt:
-        counters = transcript.counters
+        counters = transcript.counters or Counters()
         outcome = self._judged(transcript)
         failures = self._failures(transcript)
         if self._plan.job is None:
@@ -896,7 +896,7 @@ class _Copying:
             outcome = missed(outcome, counters, self._plan.tree.files, blobs=blobs_)
         outcome, verification = self._verified(outcome)
         self._close_record(transcript, outcome)
-        done = counters.bytes_done if counters else None
+        done = counters.bytes_done
         return CopyReceipt(
             state=outcome.state,
             reason=outcome.reason,
@@ -904,11 +904,11 @@ class _Copying:
             source=self._plan.source.shown,
             target=self._plan.target.shown,
             job=transcript.job,
-            files_total=counters.total if counters else None,
-            files_done=counters.completed if counters else None,
-            files_failed=counters.failed if counters else None,
-            files_skipped=counters.skipped if counters else None,
-            bytes_total=counters.bytes_expected if counters else None,
+            files_total=counters.total,
+            files_done=counters.completed,
+            files_failed=counters.failed,
+            files_skipped=counters.skipped,
+            bytes_total=counters.bytes_expected,
             bytes_done=done,
             seconds=round(seconds, 2),
             megabytes_per_second=round(done / seconds / 1e6, 2) if done and seconds else None,
@@ -916,7 +916,7 @@ class _Copying:
             resumable=bool(self._job and self._job.resumable and self._job.ordered),
             failures_file=failures,
             verification=verification,
-            advice=advice(counters) if counters else (),
+            advice=advice(counters),
             log=self._job.log if self._job else None,
             exit_code=EXIT_INTERRUPTED if self._stop == "interrupted" else outcome.exit_code,
         )
@@ -945,9 +945,7 @@ class _Copying:
         if self._job is not None and self._job.complete:
             return f"Copy it again: {command_again(self._job, 'always')}"
         if self._job is not None and self._job.ordered:
-            return (
-                f"ai4infra data resume {transcript.job[:_SHORT_ID]} goes on with what is missing."
-            )
+            return f"ai4infra data resume {self._job.short_id} goes on with what is missing."
         if self._job is not None:
             return f"Start it again: {command_again(self._job)}"
         return "Start it again with --overwrite never: what is there is left."
@@ -964,7 +962,7 @@ class _Copying:
         return (
             f"The disk of {target.path} is full, with {bytes_text(free)} free of"
             f" {bytes_text(left)} that are missing: make room, then ai4infra data resume"
-            f" {transcript.job[:_SHORT_ID] if transcript.job else ''}"
+            f" {self._job.short_id if self._job else ''}"
         )
 
     def _failures(self, transcript: Transcript) -> str | None:
@@ -991,17 +989,17 @@ class _Copying:
     def _close_record(self, transcript: Transcript, outcome: Outcome) -> None:
         if self._job is None:
             return
-        counters = transcript.counters
+        counters = transcript.counters or Counters()
         self._job = structs.replace(
             self._job,
             ended=_stamp(self._now()),
             state=outcome.state,
             reason=outcome.reason,
-            files_total=counters.total if counters else None,
-            files_done=counters.completed if counters else None,
-            files_failed=counters.failed if counters else None,
-            bytes_total=counters.bytes_expected if counters else None,
-            bytes_done=counters.bytes_done if counters else None,
+            files_total=counters.total,
+            files_done=counters.completed,
+            files_failed=counters.failed,
+            bytes_total=counters.bytes_expected,
+            bytes_done=counters.bytes_done,
             complete=_is_complete(transcript),
             process=None,
         )

@@ -278,6 +278,11 @@ def number(value: float | None, digits: int = 2) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def yes_no(value: bool | None) -> str:
+    """Return ``yes`` or ``no`` for people, ``?`` for None."""
+    return UNKNOWN if value is None else "yes" if value else "no"
+
+
 def _page_table(page: Page, screen: Screen) -> Rendered:
     cells = [[column.cell(row) for row in page.rows] for column in page.columns]
     shown = _fitting(page.columns, cells, screen.width)

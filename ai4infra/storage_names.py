@@ -133,6 +133,11 @@ def check_container_name(name: str) -> str:
     raise _refused("container", name, rule, close if _CONTAINER.fullmatch(close) else None)
 
 
+def known_container(name: str) -> str:
+    """Return the name of a container that is there: one that Azure makes itself counts too."""
+    return name if name in RESERVED_CONTAINERS else check_container_name(name)
+
+
 def check_group_name(name: str) -> str:
     """Return a resource group's name; UsageError with the rule for what Azure would refuse."""
     if _GROUP.fullmatch(name):

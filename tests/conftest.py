@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from ai4infra.sandbox import Sandbox
@@ -19,8 +19,11 @@ _NAMES = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "NO_COLOR", "
 _KEPT = ("AI4INFRA_TEST_AZ", "AI4INFRA_TEST_AZCOPY", "AI4INFRA_AZURITE")
 
 
+# No example has a time limit: a loaded machine makes no test fail.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 # For the inner loop: scripts/test --fast.
-settings.register_profile("fast", max_examples=20)
+settings.register_profile("fast", parent=settings.get_profile("suite"), max_examples=20)
 
 
 @pytest.fixture(autouse=True)

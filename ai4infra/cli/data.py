@@ -56,7 +56,6 @@ CLEAN_EXAMPLES = """
 ai4infra data clean
 ai4infra data clean --older-than 2d
 """
-_SHORT_ID = 8
 _AGE = re.compile(r"(\d{1,4})\s*([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
@@ -199,12 +198,9 @@ def jobs(options: Options, work_dir: Path | None) -> None:
     """List the copies that were started on this machine, the newest first."""
     import os
 
-    from ai4infra.tools.work import known_works
-    from ai4infra.transfer.jobs import newest_first
+    from ai4infra.tools.work import all_jobs, known_works
 
-    works = known_works(os.environ, work_dir)
-    found = newest_first(job for work in works for job in work.read())
-    offline(options).result(_jobs_page(found))
+    offline(options).result(_jobs_page(all_jobs(known_works(os.environ, work_dir))))
 
 
 @data.command("clean", cls=Command, context_settings=SETTINGS, epilog=CLEAN_EXAMPLES)
@@ -222,17 +218,12 @@ def clean(options: Options, older_than: str | None, work_dir: Path | None) -> No
     from datetime import datetime, timezone
 
     from ai4infra.render import Column, Page, document
-    from ai4infra.tools.work import Removed, known_works
+    from ai4infra.tools.work import Removed, known_works, prune_all
     from ai4infra.transfer.progress import bytes_text
 
     out = offline(options)
-    age, now = _age(older_than), datetime.now(timezone.utc)
-    gone = [work.prune(now, older_than=age) for work in known_works(os.environ, work_dir)]
-    total = Removed(
-        jobs=sum(each.jobs for each in gone),
-        files=sum(each.files for each in gone),
-        size_bytes=sum(each.size_bytes for each in gone),
-    )
+    age = _age(older_than)
+    total = prune_all(known_works(os.environ, work_dir), datetime.now(timezone.utc), age)
     columns = [
         Column("Jobs", lambda r: f"{r.jobs:,}", True),
         Column("Files", lambda r: f"{r.files:,}", True),
@@ -428,7 +419,7 @@ def _jobs_page(found: list[Job]) -> Page:
         return job.state or ("running" if is_running(job) else "stopped")
 
     columns = [
-        Column("Job", lambda j: j.id[:_SHORT_ID]),
+        Column("Job", lambda j: j.short_id),
         Column("State", state),
         Column("Started", lambda j: j.started, rank=2),
         Column("Files", lambda j: number(j.files_done), True, 1),

@@ -54,7 +54,7 @@ def _columns() -> list[Column]:
         Column("Util", lambda r: _share(r.utilization), True),
         Column("Below 10 %", lambda r: _share(r.low_share), True, 2),
         Column("Memory busy", lambda r: _share(r.memory_activity), True, 3),
-        Column("Power", lambda r: _watts(r), True, 4),
+        Column("Power", _watts, True, 4),
         Column("Readings", lambda r: str(r.samples), True, 5),
         Column("Note", lambda r: r.note or "", False, 6),
     ]

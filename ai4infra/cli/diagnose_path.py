@@ -84,7 +84,7 @@ def _captured(options: Options, given: dict[str, Any]) -> Behind | None:
 
 def _path_page(found: Behind) -> Page:
     from ai4infra.diagnosis.behind import Cause
-    from ai4infra.render import Column, Page, document
+    from ai4infra.render import Column, Page, document, yes_no
 
     return Page(
         document=document("path", behind=found, causes=found.causes),
@@ -92,7 +92,7 @@ def _path_page(found: Behind) -> Page:
         row_type=Cause,
         columns=[
             Column("Cause", lambda c: c.cause),
-            Column("Found", lambda c: _found(c.found)),
+            Column("Found", lambda c: yes_no(c.found)),
             Column("Why", lambda c: c.why, rank=1),
         ],
         above=list(_facts(found)),
@@ -123,12 +123,6 @@ def _fixes(found: Behind) -> Iterator[str]:
         if cause.fix:
             yield f"{'What helps' if cause.found else 'To find out'}: {cause.cause}"
             yield f"  {cause.fix}"
-
-
-def _found(found: bool | None) -> str:
-    from ai4infra.render import UNKNOWN
-
-    return UNKNOWN if found is None else "yes" if found else "no"
 
 
 def _tone(cause: Cause) -> Tone | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -27,31 +26,16 @@ HEALTHY, LOW = 0.8, 0.1
 _MBYTE = 1e6
 
 
-class View(Protocol):
-    """Something that shows moments as they come."""
-
-    def show(self, moment: Sequence[Sample], left_s: float) -> None:
-        """Show the samples of one moment, with the time that is left."""
-
-
-class _Terminal:
-    """Shows every moment in the place of the one before."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-
-    def show(self, moment: Sequence[Sample], left_s: float) -> None:
-        """Show a moment."""
-        self._live.update(picture(moment, left_s), refresh=True)
+Show = Callable[[Sequence[Sample], float], None]
+"""Shows the samples of one moment, and the seconds that are left."""
 
 
 @contextmanager
-def on_terminal() -> Iterator[View]:
-    """Yield a view on stderr that leaves nothing behind."""
+def on_terminal() -> Iterator[Show]:
+    """Yield what shows each moment on stderr in the place of the one before; nothing stays."""
     # No thread of its own: the picture changes when there is something new.
-    live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-    with live:
-        yield _Terminal(live)
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+        yield lambda moment, left_s: live.update(picture(moment, left_s), refresh=True)
 
 
 def picture(moment: Sequence[Sample], left_s: float) -> Text:

@@ -19,6 +19,7 @@ from ai4infra.cli.start import offline
 from ai4infra.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
+    from ai4infra.cli.diagnose_view import Show
     from ai4infra.cli.output import Output
     from ai4infra.diagnosis.series import Collector
     from ai4infra.errors import Ai4infraError
@@ -151,7 +152,7 @@ def _collect(
         if given["save"]:
             capture = stack.enter_context(saving(Path(given["save"])))
             capture.begin(source.host)
-        view = stack.enter_context(_view(options))
+        show = stack.enter_context(_shown(options))
         stack.enter_context(clock)
         try:
             for moment in source.moments():
@@ -159,26 +160,19 @@ def _collect(
                 if capture:
                     capture.add(moment)
                 at = next((sample.time_s for sample in moment if sample.time_s), 0.0)
-                view.show(moment, given["duration"] - at)
+                show(moment, given["duration"] - at)
         except KeyboardInterrupt:
             interrupted = True
     return _Taken(collected, interrupted, capture.failed if capture else None)
 
 
 @contextmanager
-def _view(options: Options) -> Iterator[Any]:
+def _shown(options: Options) -> Iterator[Show]:
     """Yield what shows moments: a picture on a terminal, elsewhere nothing."""
     if not sys.stderr.isatty() or options.only_show_errors:
-        yield _Nothing()
+        yield lambda moment, left_s: None
         return
     from ai4infra.cli.diagnose_view import on_terminal
 
-    with on_terminal() as view:
-        yield view
-
-
-class _Nothing:
-    """Shows nothing."""
-
-    def show(self, moment: Any, left_s: float) -> None:
-        """Show nothing."""
+    with on_terminal() as show:
+        yield show

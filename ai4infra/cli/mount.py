@@ -13,7 +13,6 @@ from ai4infra.cli.output import SANDBOX_NOTICE, Output
 from ai4infra.cli.start import offline
 
 if TYPE_CHECKING:
-    from ai4infra.mounts.lint import Document
     from ai4infra.tools.lsblk import Machine
 
 COMMANDS = {
@@ -86,19 +85,5 @@ def this_machine_or_none() -> Machine | None:
 
     try:
         return lsblk.this_machine()
-    except Ai4infraError:
-        return None
-
-
-def read_document(file: str | None) -> Document | None:
-    """Return a running mount's configuration; None where it cannot be read."""
-    from ai4infra.errors import Ai4infraError
-    from ai4infra.mounts import lint
-    from ai4infra.tools import blobfuse2
-
-    if file is None:
-        return None
-    try:
-        return lint.parse(blobfuse2.config_text(Path(file)), file)
     except Ai4infraError:
         return None

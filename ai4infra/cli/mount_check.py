@@ -14,7 +14,6 @@ from ai4infra.cli.mount import (
     begun,
     machine_of,
     machine_option,
-    read_document,
     refuse_sandbox,
     this_machine_or_none,
 )
@@ -123,7 +122,7 @@ def _mounted(hns: bool | None, allow_os_disk: bool) -> tuple[tuple[Finding, ...]
     from ai4infra.tools import blobfuse2
 
     mounts, running = blobfuse2.mounts(), blobfuse2.running()
-    read = {each.config_file: read_document(each.config_file) for each in running}
+    read = {each.config_file: blobfuse2.read_document(each.config_file) for each in running}
     documents = {str(file): document for file, document in read.items() if document}
     context = context_of(
         list(documents.values()), this_machine_or_none(), hns=hns, allow_os_disk=allow_os_disk
@@ -140,7 +139,7 @@ def _page(found: Sequence[Finding], checked: int, what: str) -> Page:
         rows=found,
         row_type=Finding,
         columns=[
-            Column("Where", lambda f: f"{f.file}:{f.line}" if f.line else f.file),
+            Column("Where", lambda f: f.where),
             Column("What", lambda f: f.severity),
             Column("Rule", lambda f: f.rule, False, 2),
             Column("Finding", lambda f: f.message),
@@ -153,11 +152,12 @@ def _page(found: Sequence[Finding], checked: int, what: str) -> Page:
 
 def _summary(found: Sequence[Finding], checked: int, what: str) -> str:
     errors = sum(finding.severity == "error" for finding in found)
-    counted = f"{_some(checked, what)} checked"
+    done = f"{counted(checked, what)} checked"
     if not found:
-        return f"{counted}: nothing found."
-    return f"{counted}: {_some(errors, 'error')}, {_some(len(found) - errors, 'warning')}."
+        return f"{done}: nothing found."
+    return f"{done}: {counted(errors, 'error')}, {counted(len(found) - errors, 'warning')}."
 
 
-def _some(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a count of things, with a plural s where it is not one."""
     return f"{count} {what}{'' if count == 1 else 's'}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +124,8 @@ def config(options: Options, target: str, machine: Path | None, **given: Any) ->
     The account type comes from the account's namespace, which Azure is asked for; --hns or
     --no-hns spares that. It signs in with a managed identity.
     """
+    from msgspec.structs import replace
+
     from ai4infra.mounts.config import configure, parse_target
 
     _check_together(given)
@@ -138,7 +139,7 @@ def config(options: Options, target: str, machine: Path | None, **given: Any) ->
     # What cannot work is refused before Azure is asked.
     configure(asked, host)
     hns, endpoint = _namespace(options, out, given["hns"], account)
-    wanted = _with(asked, hns=hns, endpoint=endpoint)
+    wanted = replace(asked, hns=hns, endpoint=endpoint)
     made = configure(wanted, host)
     _tell(out, made, host)
     _print(options, out, made, wanted, host, given)
@@ -179,12 +180,6 @@ def _asked(given: dict[str, Any], account: str, container: str, folder: str | No
         allow_os_disk=given["allow_os_disk"],
         log_folder="/var/log/blobfuse2" if as_root else str(Path.home() / ".blobfuse2"),
     )
-
-
-def _with(wanted: Wanted, **changes: Any) -> Wanted:
-    import msgspec
-
-    return msgspec.structs.replace(wanted, **changes)
 
 
 def _namespace(
@@ -308,10 +303,9 @@ def _unit(made: Config, wanted: Wanted, given: dict[str, Any]) -> str:
 
     return unit(
         mount_path=given["mount_path"],
-        config_file=_path(given["file"]),
+        config_file=str(given["file"].absolute()),
         cache_path=made.cache_path,
         cache_mount=made.cache_mount,
-        program="/usr/bin/blobfuse2",
         title=f"{wanted.account}/{wanted.container}",
     )
 
@@ -323,13 +317,9 @@ def _fstab(made: Config, given: dict[str, Any]) -> str | None:
 
     return fstab_line(
         mount_path=given["mount_path"],
-        config_file=_path(given["file"]),
+        config_file=str(given["file"].absolute()),
         cache_mount=made.cache_mount,
     )
-
-
-def _path(file: Path) -> str:
-    return str(file.absolute())
 
 
 def _page(made: Config, wanted: Wanted, given: dict[str, Any], extra: str | None) -> Page:
@@ -358,9 +348,5 @@ def _page(made: Config, wanted: Wanted, given: dict[str, Any], extra: str | None
             Column("Value", lambda line: line.value),
             Column("Why", lambda line: line.why, False, 1),
         ],
-        above=list(_above(made)),
+        above=[f"{made.mode}: {made.reason}"],
     )
-
-
-def _above(made: Config) -> Iterator[str]:
-    yield f"{made.mode}: {made.reason}"

@@ -14,7 +14,7 @@ from ai4infra.cli.options import SETTINGS, Command, HintedUsage, Options, common
 
 if TYPE_CHECKING:
     from ai4infra.cli.output import Output
-    from ai4infra.mounts.disks import Disk, DiskPlan, Layout
+    from ai4infra.mounts.disks import DiskPlan, Layout
     from ai4infra.render import Page
     from ai4infra.tools.lsblk import Machine
 
@@ -89,7 +89,7 @@ def _apply(out: Output, plan: DiskPlan) -> None:
 
 def _page(found: Machine, plan: DiskPlan) -> Page:
     from ai4infra.mounts.disks import Disk
-    from ai4infra.render import Column, Page, document, number
+    from ai4infra.render import Column, Page, document, number, yes_no
 
     layout = found.host().layout
     return Page(
@@ -108,16 +108,12 @@ def _page(found: Machine, plan: DiskPlan) -> Page:
             Column("State", lambda d: d.state),
             Column("GiB", lambda d: number(d.size_gib, 0), True),
             Column("Mounted at", lambda d: ", ".join(d.mounts) or "-"),
-            Column("Lost on deallocation", _lost, False, 2),
+            Column("Lost on deallocation", lambda d: yes_no(d.lost_on_deallocation), False, 2),
             Column("Model", lambda d: d.model or "?", False, 3),
         ],
         below=[*_places(layout), "", *_plan_lines(plan)],
         tone=lambda d: "good" if d.role == "local nvme" else None,
     )
-
-
-def _lost(disk: Disk) -> str:
-    return {True: "yes", False: "no", None: "?"}[disk.lost_on_deallocation]
 
 
 def _places(layout: Layout) -> Iterator[str]:

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ai4infra.cli.mount import (
-    allow_os_disk,
-    begun,
-    read_document,
-    refuse_sandbox,
-    this_machine_or_none,
-)
+from ai4infra.cli.mount import allow_os_disk, begun, refuse_sandbox, this_machine_or_none
 from ai4infra.cli.options import SETTINGS, Command, Options, common, switch
 from ai4infra.cli.output import Output, quiet_interrupt
 
 if TYPE_CHECKING:
     from ai4infra.cli.rows import MountRow
-    from ai4infra.mounts.lint import Document, Finding
+    from ai4infra.mounts.lint import Document
     from ai4infra.mounts.live import Mount, Running
     from ai4infra.render import Page
     from ai4infra.tools.blobfuse2 import Progress
@@ -77,7 +71,7 @@ def up(options: Options, path: Path, config: Path, **given: Any) -> None:
 
 def _preflight(out: Output, file: Path, version: str, given: dict[str, Any]) -> Document:
     """Return the configuration; raises UsageError where BlobFuse2 would ignore or refuse it."""
-    from ai4infra.cli.mount_check import context_of
+    from ai4infra.cli.mount_check import context_of, counted
     from ai4infra.errors import UsageError
     from ai4infra.mounts import lint
     from ai4infra.tools import blobfuse2
@@ -92,23 +86,17 @@ def _preflight(out: Output, file: Path, version: str, given: dict[str, Any]) -> 
     found = lint.lint(document, context)
     errors = [finding for finding in found if finding.severity == "error"]
     for finding in found:
+        said = f"{finding.where}: {finding.message}"
         if finding.severity == "error":
-            out.problem(finding_text(finding), hint=finding.fix)
+            out.problem(said, hint=finding.fix)
         else:
-            out.warn(finding_text(finding))
+            out.warn(said)
     if errors and not given["force"]:
         raise UsageError(
-            f"{file} has {len(errors)} {'error' if len(errors) == 1 else 'errors'};"
-            " nothing was mounted.",
+            f"{file} has {counted(len(errors), 'error')}; nothing was mounted.",
             hint="Mend it, or mount it as it is with --force.",
         )
     return document
-
-
-def finding_text(finding: Finding) -> str:
-    """Return a finding in one line."""
-    where = f"{finding.file}:{finding.line}" if finding.line else finding.file
-    return f"{where}: {finding.message}"
 
 
 def _make_folders(place: Path, document: Document) -> None:
@@ -181,9 +169,11 @@ def _follow(out: Output, place: Path, document: Document) -> None:
 
 def progress_text(sample: Progress) -> str:
     """Return a preload's progress in one line."""
+    from ai4infra.transfer.progress import bytes_text
+
     return (
         f"preload: {sample.percent:.0f}%, {sample.done:,} of {sample.total:,} files,"
-        f" {sample.bytes_transferred / 10**9:,.1f} GB, {sample.mbits_s * 2**20 / 8e6:,.0f} MB/s"
+        f" {bytes_text(sample.bytes_transferred)}, {sample.mbits_s * 2**20 / 8e6:,.0f} MB/s"
     )
 
 
@@ -241,7 +231,7 @@ def _looked(paths: Iterable[Path]) -> Iterator[tuple[Mount, Running | None, Docu
         if wanted and each.path not in wanted:
             continue
         mounter = next((r for r in running if r.mount_path == each.path), None)
-        yield each, mounter, read_document(mounter.config_file) if mounter else None
+        yield each, mounter, blobfuse2.read_document(mounter.config_file) if mounter else None
 
 
 def _row(found: tuple[Mount, Running | None, Document | None]) -> MountRow:
@@ -272,7 +262,7 @@ def _row(found: tuple[Mount, Running | None, Document | None]) -> MountRow:
 def status_page(rows: list[MountRow]) -> Page:
     """Return the page of mounts."""
     from ai4infra.cli.rows import MountRow
-    from ai4infra.render import Column, Page, document, number
+    from ai4infra.render import UNKNOWN, Column, Page, document
 
     return Page(
         document=document("mounts", mounts=rows),
@@ -284,8 +274,8 @@ def status_page(rows: list[MountRow]) -> Page:
             Column("Cache", lambda r: r.cache or "?"),
             Column("At", lambda r: r.cache_path or "-", False, 2),
             Column("Access", lambda r: "read-only" if r.read_only else "read-write", False, 1),
-            Column("Preload", lambda r: _preload_text(r), True),
-            Column("Process", lambda r: number(r.pid).replace(",", ""), True, 3),
+            Column("Preload", _preload_text, True),
+            Column("Process", lambda r: UNKNOWN if r.pid is None else str(r.pid), True, 3),
         ],
         below=[] if rows else ["BlobFuse2 has nothing mounted here."],
         tone=lambda r: "bad" if r.pid is None else None,

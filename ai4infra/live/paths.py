@@ -16,8 +16,8 @@ from ai4infra.diagnosis.samples import DiskFacts, Host, InterfaceFacts
 from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
 from ai4infra.live.machine import Kernel
 from ai4infra.mounts.disks import Device
-from ai4infra.mounts.lint import Document, parse, with_settings
-from ai4infra.mounts.live import Mount, Running, mount_of, parse_mounts
+from ai4infra.mounts.lint import Document, with_settings
+from ai4infra.mounts.live import Mount, Running, mount_of
 from ai4infra.tools import blobfuse2, lsblk
 
 T = TypeVar("T")
@@ -25,9 +25,7 @@ T = TypeVar("T")
 STAT_SECONDS = 2.0
 RESOLVE_SECONDS = 10.0
 """A share whose server is gone answers statfs never: then its size is unknown."""
-_MIBYTE = 2**20
 _BYTES_S_PER_GBPS = 125_000_000
-_PROC = Path("/proc")
 
 
 def resolve(path: str) -> str:
@@ -116,28 +114,15 @@ def _machine() -> tuple[tuple[Device, ...], tuple[Mount, ...], dict[str, str], d
         found = lsblk.this_machine()
     except Ai4infraError:
         # Without lsblk the mounts still tell what is remote.
-        return (), _mounts(), {}, {}
+        return (), lsblk.mounts(), {}, {}
     sizes = {path: size[0] for path, size in found.sizes.items()}
     return found.devices, found.mounts, found.links, sizes
 
 
-def _mounts() -> tuple[Mount, ...]:
-    try:
-        return parse_mounts((_PROC / "mounts").read_text("utf-8", "replace"))
-    except OSError as error:
-        raise NotFoundError(
-            f"{_PROC / 'mounts'} cannot be read: {error.strerror}.",
-            hint="Paths are looked at on the Linux VM itself.",
-        ) from error
-
-
 def size_mib(path: str) -> int | None:
     """Return the size that a file system gives, in MiB; None when it does not answer in time."""
-    try:
-        told = answered(lambda: os.statvfs(path), STAT_SECONDS)
-    except OSError:
-        return None
-    return told.f_blocks * told.f_frsize // _MIBYTE if told else None
+    told = answered(lambda: lsblk.size_mib(path), STAT_SECONDS)
+    return told[0] if told else None
 
 
 def answered(ask: Callable[[], T], seconds: float) -> T | None:
@@ -174,15 +159,12 @@ def _configs() -> dict[str, Document]:
 
 def _config(running: Running) -> Document | None:
     """Return the configuration of a mount; what is only in its command line will do."""
-    try:
-        if running.config_file is None:
-            document = Document(file="", settings=(), sections={})
-        else:
-            file = Path(running.config_file)
-            document = parse(blobfuse2.config_text(file), running.config_file)
-    except Ai4infraError:
-        return None
-    return with_settings(document, running.settings)
+    document = (
+        Document(file="", settings=(), sections={})
+        if running.config_file is None
+        else blobfuse2.read_document(running.config_file)
+    )
+    return document and with_settings(document, running.settings)
 
 
 def _disks(here: Surroundings) -> list[DiskFacts]:

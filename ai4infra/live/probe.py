@@ -260,11 +260,11 @@ def probe(
     on_step("looking for files …")
     chosen = choose(path, max_bytes=bounds.max_bytes, whole=bool(decode), clock=clock)
     on_step("reading cold …")
-    cold = _pass(chosen.pieces, "cold", bounds, clock)
+    cold = read_pass(chosen.pieces, "cold", bounds, clock=clock)
     if cold.done is None:
         raise _unreadable(path, cold.errors)
     on_step("reading once more, cached …")
-    cached = _pass(cold.pieces, "cached", bounds, clock)
+    cached = read_pass(cold.pieces, "cached", bounds, clock=clock)
     preparation = None
     if decode:
         on_step("decoding …")
@@ -291,21 +291,6 @@ def probe(
         ceiling=here.ceiling,
         failed=len(cold.errors),
         notes=tuple(notes),
-    )
-
-
-def _pass(
-    pieces: Sequence[Piece],
-    temperature: Literal["cold", "cached"],
-    bounds: Bounds,
-    clock: Clock,
-) -> Read:
-    return read_pass(
-        pieces,
-        temperature=temperature,
-        workers=bounds.workers,
-        max_seconds=bounds.max_seconds,
-        clock=clock,
     )
 
 
@@ -412,17 +397,16 @@ class Read(NamedTuple):
 
 def read_pass(
     pieces: Sequence[Piece],
-    *,
     temperature: Literal["cold", "cached"],
-    workers: int,
-    max_seconds: float,
+    bounds: Bounds,
+    *,
     clock: Clock = time.monotonic,
     hang_seconds: float = HANG_SECONDS,
 ) -> Read:
     """Read pieces with several workers until they are all read or the time is over."""
     tally = _Tally(pieces)
     begin = clock()
-    until = begin + max_seconds
+    until = begin + bounds.max_seconds
     ended: list[float] = []
 
     def work() -> None:
@@ -440,7 +424,7 @@ def read_pass(
                 tally.add(read, resident=resident, seconds=clock() - started)
         ended.append(clock())
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(bounds.workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -687,8 +671,7 @@ def _commanded(decode: str, path: str) -> Spent:
     begin = time.perf_counter()
     ran = run(_words(decode, path), timeout_seconds=DECODE_SECONDS)
     if ran.code:
-        said = ran.said.rstrip(".") or f"exit code {ran.code}"
-        raise Ai4infraError(f"--decode failed on {path}: {said}.")
+        raise Ai4infraError(f"--decode failed on {path}: {ran.said}.")
     return Path(path).stat().st_size, time.perf_counter() - begin
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -21,13 +21,12 @@ from ai4infra.model import Record
 from ai4infra.mounts.host import Host, Space
 from ai4infra.mounts.live import is_below
 from ai4infra.mounts.reference import reference
+from ai4infra.storage_names import check_account_name, known_container
 
 Mode = Literal["auto", "file-cache", "block-cache", "preload"]
 Cache = Literal["file-cache", "block-cache", "preload"]
 Purpose = Literal["training", "preprocessing", "inference", "checkpoints"]
 
-MODES: tuple[Mode, ...] = ("auto", "file-cache", "block-cache", "preload")
-PURPOSES: tuple[Purpose, ...] = ("training", "preprocessing", "inference", "checkpoints")
 COMPONENTS: dict[Cache, str] = {
     "file-cache": "file_cache",
     "block-cache": "block_cache",
@@ -51,8 +50,6 @@ WEEK_SECONDS = 7 * 24 * 3600
 LOG_MIB = 64
 LOG_FILES = 5
 
-_CONTAINER = re.compile(r"\$root|\$web|[a-z0-9](?:[a-z0-9]|-(?=[a-z0-9])){2,62}")
-_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 IDENTITY_ID = re.compile(
     r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/microsoft\.managedidentity"
     r"/userassignedidentities/[^/]+/?",
@@ -133,11 +130,13 @@ def parse_target(text: str) -> tuple[str, str, str | None]:
     """Parse ``ACCOUNT/CONTAINER[/FOLDER]`` into its parts; raises UsageError for anything else."""
     account, _, rest = text.strip().partition("/")
     container, _, folder = rest.strip("/").partition("/")
-    if not (_ACCOUNT.fullmatch(account) and _CONTAINER.fullmatch(container)):
+    if not (account and container):
         raise UsageError(
             f"{text!r} is not ACCOUNT/CONTAINER.",
             hint="Such as sttrain/training-data, or sttrain/training-data/2026 for a folder of it.",
         )
+    check_account_name(account)
+    known_container(container)
     if _CONTROL.search(folder) or ".." in PurePosixPath(folder).parts:
         raise UsageError(f"{folder!r} cannot be a folder of a container.")
     return account, container, folder.strip("/") or None
@@ -555,8 +554,3 @@ def _text(config: Config) -> Iterator[str]:
 def caches_overlap(one: str, other: str) -> bool:
     """Tell whether two cache folders are one, or one lies in the other."""
     return is_below(one, other) or is_below(other, one)
-
-
-def keys_of(lines: Sequence[Line]) -> dict[str, str]:
-    """Return the lines as ``SECTION.KEY`` to value."""
-    return {f"{line.section}.{line.key}".lstrip("."): line.value for line in lines}

@@ -68,6 +68,11 @@ class Finding(Record, frozen=True):
     message: str
     fix: str
 
+    @property
+    def where(self) -> str:
+        """File and line, as compilers say it."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
 
 class Setting(Record, frozen=True):
     """One key of a file: its value as YAML reads it, and its line."""

@@ -7,6 +7,8 @@ from pathlib import PurePosixPath
 
 from ai4infra.errors import UsageError
 
+PROGRAM = "/usr/bin/blobfuse2"
+"""Where the packages put it."""
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
@@ -16,7 +18,6 @@ def unit(
     config_file: str,
     cache_path: str | None,
     cache_mount: str | None,
-    program: str,
     title: str,
 ) -> str:
     """Return a systemd service that mounts at the start, after the network and the cache's disk.
@@ -35,8 +36,8 @@ After=network-online.target
 # The first process ends when the mount is there: what comes after this unit can read.
 Type=forking
 {_folders(place, cache_path)}
-ExecStart={_word(program)} mount {_word(place)} --config-file={_word(config)} --wait-for-mount=60s
-ExecStop={_word(program)} unmount {_word(place)}
+ExecStart={PROGRAM} mount {_word(place)} --config-file={_word(config)} --wait-for-mount=60s
+ExecStop={PROGRAM} unmount {_word(place)}
 # A crash leaves a dead mount point; "-" means that a failure here is no failure.
 ExecStopPost=-/bin/umount -l {_word(place)}
 Restart=on-failure

@@ -20,6 +20,7 @@ import platformdirs
 
 from ai4infra.errors import Ai4infraError, NetworkError, NotFoundError
 from ai4infra.model import Record
+from ai4infra.tools.run import run
 from ai4infra.tools.work import Work
 from ai4infra.transfer.endpoints import Place, is_public_host
 from ai4infra.transfer.stream import (
@@ -40,7 +41,7 @@ VARIABLE = "AI4INFRA_AZCOPY"
 MINIMUM = (10, 27, 0)
 """``list`` as JSON with properties, and automatic login as the Azure CLI and workload identity."""
 DOWNLOAD = "https://learn.microsoft.com/azure/storage/common/storage-use-azcopy-v10"
-VERSION_SECONDS = 30
+VERSION_SECONDS = 30.0
 STOP_SECONDS = 60.0
 """AzCopy ends what is on its way first; after this it is killed, and can be resumed as well."""
 STALL_SECONDS = 900.0
@@ -123,21 +124,12 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def _version_text(path: str, env: Mapping[str, str]) -> str:
     try:
-        done = subprocess.run(  # noqa: S603 - the program that the user installed
-            [path, "--version"],
-            env=_quiet(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=VERSION_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run((path, "--version"), env=_quiet(env), timeout_seconds=VERSION_SECONDS)
+    except Ai4infraError as error:
         raise Ai4infraError(
-            f"{path} cannot be run: {getattr(error, 'strerror', None) or 'it does not end'}.",
-            hint="`ai4infra tools install azcopy` installs one that can.",
-        ) from error
-    text = done.stdout.decode("utf-8", "replace")
+            error.message, hint="`ai4infra tools install azcopy` installs one that can be run."
+        ) from error.__cause__
+    text = done.stdout + done.stderr
     if _LIBRARY in text and "cannot open" in text:
         raise Ai4infraError(
             f"{path} cannot be run: the library libsecret is missing.",
@@ -436,17 +428,8 @@ def list_blobs(
     errors: list[str] = []
     # Libraries warn on stderr, which is no failure of the listing.
     texts: list[str] = []
-    silent = 0.0
     with Running(tool, arguments, env) as running:
-        for envelope in running.envelopes():
-            silent = silent + _TICK_SECONDS if envelope is None else 0.0
-            if silent >= silence_seconds:
-                raise NetworkError(
-                    f"{place.host} does not answer: AzCopy heard nothing for {silent:.0f} s.",
-                    hint="Look at the network, the proxy, and the account's firewall.",
-                )
-            if envelope is None:
-                continue
+        for envelope in _answers(running, place, silence_seconds):
             if envelope.kind == "ListObject":
                 listed = read_listed(envelope.body)
                 if listed is not None:
@@ -458,6 +441,19 @@ def list_blobs(
         code = running.wait()
     if code or errors:
         raise _failed_listing(place, errors or texts, code)
+
+
+def _answers(running: Running, place: Place, silence_seconds: float) -> Iterator[Envelope]:
+    silent = 0.0
+    for envelope in running.envelopes():
+        silent = silent + _TICK_SECONDS if envelope is None else 0.0
+        if silent >= silence_seconds:
+            raise NetworkError(
+                f"{place.host} does not answer: AzCopy heard nothing for {silent:.0f} s.",
+                hint="Look at the network, the proxy, and the account's firewall.",
+            )
+        if envelope is not None:
+            yield envelope
 
 
 def _failed_listing(place: Place, errors: Sequence[str], exit_code: int) -> Ai4infraError:

@@ -14,8 +14,10 @@ import msgspec
 
 from ai4infra.errors import Ai4infraError, ConflictError, NotFoundError, UsageError
 from ai4infra.model import Record
-from ai4infra.mounts.live import Mount, Running, mount_of, parse_command, parse_mounts
+from ai4infra.mounts.lint import Document, parse
+from ai4infra.mounts.live import Mount, Running, mount_of, parse_command
 from ai4infra.mounts.reference import reference, version_key
+from ai4infra.tools import lsblk
 from ai4infra.tools.run import Ran, find, run
 
 PROGRAM = "blobfuse2"
@@ -100,13 +102,7 @@ def mounts() -> tuple[Mount, ...]:
 
 
 def _all_mounts() -> tuple[Mount, ...]:
-    try:
-        return parse_mounts((PROC / "mounts").read_text("utf-8", "replace"))
-    except OSError as error:
-        raise NotFoundError(
-            f"{PROC / 'mounts'} cannot be read: {error.strerror}.",
-            hint="Mounts are looked at on the Linux VM itself.",
-        ) from error
+    return lsblk.mounts(PROC)
 
 
 def running() -> tuple[Running, ...]:
@@ -199,7 +195,7 @@ def mount(
         ) from error
     if done.code:
         raise Ai4infraError(
-            f"BlobFuse2 does not mount {place}: {mask(done.said) or f'exit code {done.code}'}.",
+            f"BlobFuse2 does not mount {place}: {mask(done.said)}.",
             hint=reference().advice(done.said + done.stdout) or _LOOK,
         )
     return done
@@ -317,7 +313,7 @@ def unmount(
     done = run((program.path, "unmount", place, *words), timeout_seconds=UNMOUNT_SECONDS)
     if done.code or (not lazy and _is_mounted(place)):
         raise ConflictError(
-            f"{place} is not unmounted: {done.said or f'exit code {done.code}'}.",
+            f"{place} is not unmounted: {done.said}.",
             hint="A file of it is open, or a shell is in it; --lazy unmounts it when it is free.",
         )
     if not lazy:
@@ -355,3 +351,13 @@ def config_text(config: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeError as error:
         raise UsageError(f"{config} is no configuration: it is no text.") from error
+
+
+def read_document(file: str | None) -> Document | None:
+    """Return a running mount's configuration; None where there is none that can be read."""
+    if file is None:
+        return None
+    try:
+        return parse(config_text(Path(file)), file)
+    except Ai4infraError:
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
@@ -53,6 +54,8 @@ class _Survey:
         self._is_root = self._user == 0
         self.files = 0
         self.size = 0
+        self._pending: list[tuple[str, str, int]] = []
+        """Folders that were found: path, name with a slash, depth."""
         self._folders_followed: set[str] = set()
         self._real_root = ""
         self.linked, self.dangling, self.loops = _Names(), _Names(), _Names()
@@ -61,9 +64,9 @@ class _Survey:
 
     def tree(self, root: str) -> Tree:
         self._real_root = os.path.realpath(root)
-        pending = [(root, "", 0)]
-        while pending:
-            pending += self._folder(*pending.pop())
+        self._pending = [(root, "", 0)]
+        while self._pending:
+            self._folder(*self._pending.pop())
         return self.result()
 
     def result(self, *, is_file: bool = False) -> Tree:
@@ -81,77 +84,44 @@ class _Survey:
             bad_names=self.bad.some,
         )
 
-    def _folder(self, path: str, prefix: str, depth: int) -> list[tuple[str, str, int]]:
-        """Count a folder and return the folders in it: path, name with a slash, depth."""
-        below: list[tuple[str, str, int]] = []
+    def _folder(self, path: str, prefix: str, depth: int) -> None:
+        """Count a folder, unless it went away meanwhile, as what is being written to may."""
         seen = False
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
                     seen = True
-                    self._present(entry, prefix, depth, below)
-        except FileNotFoundError:
-            # It went away meanwhile, as what is being written to may.
-            return []
-        except OSError:
-            self.unreadable.add(prefix or path)
-            return []
-        if not seen and prefix:
-            self.empty.add(prefix.rstrip("/"))
-        return below
-
-    def _present(
-        self,
-        entry: os.DirEntry[str],
-        prefix: str,
-        depth: int,
-        below: list[tuple[str, str, int]],
-    ) -> None:
-        """Count an entry, unless it went away meanwhile."""
-        try:
-            self._entry(entry, prefix, depth, below)
+                    with suppress(FileNotFoundError):
+                        self._entry(entry, prefix, depth)
         except FileNotFoundError:
             return
+        except OSError:
+            self.unreadable.add(prefix or path)
+            return
+        if not seen and prefix:
+            self.empty.add(prefix.rstrip("/"))
 
-    def _entry(
-        self,
-        entry: os.DirEntry[str],
-        prefix: str,
-        depth: int,
-        below: list[tuple[str, str, int]],
-    ) -> None:
+    def _entry(self, entry: os.DirEntry[str], prefix: str, depth: int) -> None:
         if entry.is_file(follow_symlinks=False):
             self._file(entry.name, prefix, depth, entry.stat(follow_symlinks=False), entry.path)
         elif entry.is_symlink():
-            self._link(entry, prefix + entry.name, depth, below)
+            self._link(entry, prefix + entry.name, depth)
         elif entry.is_dir():
-            below.append((entry.path, f"{prefix}{entry.name}/", depth + 1))
+            self._pending.append((entry.path, f"{prefix}{entry.name}/", depth + 1))
             self._check_name(entry.name, prefix, depth)
         else:
             self.special.add(prefix + entry.name)
 
-    def _link(
-        self,
-        entry: os.DirEntry[str],
-        name: str,
-        depth: int,
-        below: list[tuple[str, str, int]],
-    ) -> None:
+    def _link(self, entry: os.DirEntry[str], name: str, depth: int) -> None:
         self.linked.add(name)
         if self._links == "keep":
             self.files += 1
             self.size += len(os.fsencode(os.readlink(entry.path)))  # noqa: PTH115 - as below
             self._check_name(entry.name, name[: -len(entry.name)], depth)
         elif self._links != "skip":
-            self._followed(entry, name, depth, below)
+            self._followed(entry, name, depth)
 
-    def _followed(
-        self,
-        entry: os.DirEntry[str],
-        name: str,
-        depth: int,
-        below: list[tuple[str, str, int]],
-    ) -> None:
+    def _followed(self, entry: os.DirEntry[str], name: str, depth: int) -> None:
         real = os.path.realpath(entry.path)
         folder = os.path.realpath(os.path.dirname(entry.path))  # noqa: PTH120 - as below
         if not os.path.exists(real):  # noqa: PTH110 - a Path for each of a million files is slow
@@ -164,7 +134,7 @@ class _Survey:
             self.repeats.add(name)
         elif self._links == "follow":
             self._folders_followed.add(real)
-            below.append((entry.path, f"{name}/", depth + 1))
+            self._pending.append((entry.path, f"{name}/", depth + 1))
 
     def _linked_file(self, part: str, name: str, depth: int, real: str) -> None:
         status = os.stat(real)  # noqa: PTH116 - as above

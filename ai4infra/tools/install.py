@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -19,11 +18,12 @@ from typing import IO
 
 from ai4infra.errors import Ai4infraError, NotFoundError, UsageError
 from ai4infra.tools.azcopy import DOWNLOAD, Tool, check_tool, install_folder
+from ai4infra.tools.run import run
 
 PACKAGES = {"linux": "@azure-tools/azcopy-linux", "darwin": "@azure-tools/azcopy-darwin"}
 VERSION = "10.32.2"
 """The one that our tests run with."""
-NPM_SECONDS = 600
+NPM_SECONDS = 600.0
 LARGEST_BYTES = 1 << 30
 _NAMES = ("azcopy", "azcopy_linux_amd64", "azcopy_linux_arm64", "azcopy_darwin_amd64")
 _X86 = ("x86_64", "amd64")
@@ -61,20 +61,9 @@ def _from_npm(env: Mapping[str, str], version: str, folder: Path) -> Path:
             hint=f"Install Node.js, or download AzCopy from {DOWNLOAD} and use --from FILE.",
         )
     words = [npm, "pack", "--loglevel=error", "--ignore-scripts", f"{package}@{version}"]
-    try:
-        done = subprocess.run(  # noqa: S603 - npm, as the user has it
-            words,
-            cwd=folder,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=NPM_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Ai4infraError(f"npm cannot fetch {package}: {error}.") from error
+    done = run(words, env=env, folder=folder, timeout_seconds=NPM_SECONDS)
     packed = sorted(folder.glob("*.tgz"))
-    if done.returncode or not packed:
+    if done.code or not packed:
         said = _said(done.stderr)
         raise Ai4infraError(
             f"npm cannot fetch {package}@{version}: {said[0] if said else 'it says nothing'}.",
@@ -84,9 +73,9 @@ def _from_npm(env: Mapping[str, str], version: str, folder: Path) -> Path:
     return packed[0]
 
 
-def _said(errors: bytes) -> list[str]:
+def _said(errors: str) -> list[str]:
     """Return what npm says went wrong, its bare codes last."""
-    lines = re.findall(r"(?m)^(?:npm (?:error|ERR!) )?(\S.*)$", errors.decode("utf-8", "replace"))
+    lines = re.findall(r"(?m)^(?:npm (?:error|ERR!) )?(\S.*)$", errors)
     return sorted((line.rstrip(" .") for line in lines), key=lambda line: line.startswith("code "))
 
 

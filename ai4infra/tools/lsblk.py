@@ -71,16 +71,21 @@ class _Extra(msgspec.Struct, frozen=True):
 def this_machine() -> Machine:
     """Read this machine; raises NotFoundError where it is no Linux with lsblk."""
     total, available = parse_meminfo(_read("/proc/meminfo"))
-    mounts = parse_mounts(_read("/proc/mounts"))
+    found = mounts()
     return Machine(
         devices=devices(),
-        mounts=mounts,
+        mounts=found,
         links=_links(_LINK_FOLDERS),
-        sizes=_sizes(mounts),
+        sizes=_sizes(found),
         cpus=_cpus(),
         memory_mib=total,
         available_mib=available,
     )
+
+
+def mounts(proc: Path = Path("/proc")) -> tuple[Mount, ...]:
+    """Return what the kernel lists as mounted; raises NotFoundError where it has no such list."""
+    return parse_mounts(_read(f"{proc}/mounts"))
 
 
 def devices() -> tuple[Device, ...]:
@@ -95,7 +100,7 @@ def devices() -> tuple[Device, ...]:
     done = run(argv, timeout_seconds=LSBLK_SECONDS)
     if done.code:
         raise Ai4infraError(
-            f"lsblk failed: {done.said or f'exit code {done.code}'}.",
+            f"lsblk failed: {done.said}.",
             hint="It takes lsblk of util-linux 2.33 or newer.",
         )
     return parse_lsblk(done.stdout)
@@ -178,10 +183,11 @@ def _links(folders: Iterable[Path]) -> dict[str, str]:
 def _sizes(mounts: Iterable[Mount]) -> dict[str, tuple[int, int]]:
     # A network mount whose server is gone would not answer, so only local ones are asked.
     local = [m.path for m in mounts if m.fstype not in _UNSIZED and not m.fstype.startswith("fuse")]
-    return {path: size for path in local if (size := _size(path))}
+    return {path: size for path in local if (size := size_mib(path))}
 
 
-def _size(path: str) -> tuple[int, int] | None:
+def size_mib(path: str) -> tuple[int, int] | None:
+    """Return the MiB in all and free that a file system tells; None when it tells nothing."""
     try:
         told = os.statvfs(path)
     except OSError:
@@ -265,6 +271,6 @@ def _programs(plan: DiskPlan) -> Mapping[str, str]:
 
 def _failed(step: Command, done: Ran) -> Ai4infraError:
     return Ai4infraError(
-        f"`{' '.join(step.argv)}` failed: {done.said or f'exit code {done.code}'}.",
+        f"`{' '.join(step.argv)}` failed: {done.said}.",
         hint="What came before it is done; `ai4infra mount disks` shows the disks as they are now.",
     )

@@ -118,6 +118,21 @@ class Work:
         return found
 
 
+def all_jobs(works: Iterable[Work]) -> list[Job]:
+    """Return our jobs of several folders, the newest first."""
+    return newest_first(job for work in works for job in work.read())
+
+
+def prune_all(works: Iterable[Work], now: datetime, older_than: timedelta | None) -> Removed:
+    """Remove what is old in several folders; see ``Work.prune``."""
+    gone = [work.prune(now, older_than=older_than) for work in works]
+    return Removed(
+        jobs=sum(each.jobs for each in gone),
+        files=sum(each.files for each in gone),
+        size_bytes=sum(each.size_bytes for each in gone),
+    )
+
+
 def _is_old(
     job: Job | None,
     files: list[tuple[Path, int]],

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import msgspec
 
 from ai4infra.errors import UsageError
-from ai4infra.storage_names import RESERVED_CONTAINERS, check_container_name
+from ai4infra.storage_names import known_container
 
 FORMS = (
     "A place is a local path (./data), ACCOUNT/CONTAINER[/PATH], or"
@@ -151,12 +151,11 @@ def _of_names(text: str) -> Place:
             hint=f"Write ./{text} for a local path. {FORMS}",
         )
     return Place(
-        kind="blob", account=account, container=_container(container), path=_path(path, text)
+        kind="blob",
+        account=account,
+        container=known_container(container),
+        path=_path(path, text),
     )
-
-
-def _container(name: str) -> str:
-    return name if name in RESERVED_CONTAINERS else check_container_name(name)
 
 
 def _path(path: str, text: str) -> str:
@@ -195,7 +194,7 @@ def _of_url(text: str) -> Place:
     return Place(
         kind="blob",
         account=account,
-        container=_container(names[0]),
+        container=known_container(names[0]),
         path=_path("/".join(names[1:]), text),
         endpoint=endpoint,
         sas=_sas(parts.query, text),

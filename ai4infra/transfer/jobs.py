@@ -65,6 +65,11 @@ class Job(Record, frozen=True):
     log: str | None = None
 
     @property
+    def short_id(self) -> str:
+        """The beginning of its id, which is enough to name it."""
+        return self.id[:8]
+
+    @property
     def resumable(self) -> bool:
         """Whether there is something left to copy."""
         return self.state not in FINISHED and not self.complete
@@ -102,7 +107,7 @@ def find_job(
     if len(ways) > 1:
         raise ConflictError(
             f"{len(ways)} different copies could be resumed.",
-            hint=f"Name one: ai4infra data resume {found[0].id[:8]} is the newest.",
+            hint=f"Name one: ai4infra data resume {found[0].short_id} is the newest.",
         )
     return found[0]
 

@@ -29,8 +29,6 @@ SMALL_DISK_BYTES = 32 << 30
 
 Links = Literal["follow", "skip", "keep"]
 EmptyFolders = Literal["skip", "keep"]
-LINKS: tuple[Links, ...] = ("follow", "skip", "keep")
-EMPTY_FOLDERS: tuple[EmptyFolders, ...] = ("skip", "keep")
 
 
 def _short(name: str) -> str:
@@ -75,20 +73,6 @@ class Tree(Record, frozen=True):
     """Blobs without one; None for local files, which have none by nature."""
 
 
-def blob_name_problem(
-    name: str, *, hns: bool | None = None, prefix_segments: int = 0
-) -> str | None:
-    """Say why a storage account cannot hold a name, None when it can.
-
-    ``prefix_segments`` is how many parts the target's own path has. ``hns`` None is not known:
-    then only what neither kind of account can hold is a problem.
-    """
-    problems = (part_problem(part) for part in name.split("/"))
-    return next((p for p in problems if p), None) or path_problem(
-        len(name), name.count("/") + 1 + prefix_segments, hns=hns
-    )
-
-
 def part_problem(part: str) -> str | None:
     """Say why a part of a blob's name, between two slashes, cannot be; None when it can."""
     if part.isascii() and part.isprintable() and "\\" not in part and part[-1:] != ".":
@@ -105,7 +89,10 @@ def part_problem(part: str) -> str | None:
 
 
 def path_problem(characters: int, segments: int, *, hns: bool | None) -> str | None:
-    """Say why a blob's name of this length and depth cannot be; None when it can."""
+    """Say why a blob's name of this length and depth cannot be; None when it can.
+
+    ``hns`` None is not known: then only what neither kind of account can hold is a problem.
+    """
     if characters > BLOB_NAME_CHARACTERS:
         return f"is longer than {BLOB_NAME_CHARACTERS} characters"
     allowed = HNS_SEGMENTS - 2 if hns else FLAT_SEGMENTS

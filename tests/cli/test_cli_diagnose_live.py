@@ -210,13 +210,14 @@ def test_the_standard_output_is_the_verdicts(real: Run, option: str) -> None:
 
 @pytest.mark.slow
 def test_a_full_disk_costs_the_capture_and_not_the_verdict(real: Run, tmp_path: Path) -> None:
+    words = ("diagnose", "watch", "--duration", "0.1", "--interval", "0.1", "-o", "json", "--save")
+    real(*words, str(tmp_path / "whole.jsonl"))
+    head = (tmp_path / "whole.jsonl").read_bytes().index(b"\n")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
+    # The head of a capture has room, and what comes after it has not.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (head + 50, before[1]))
     try:
-        done = real(
-            *("diagnose", "watch", "--duration", "3", "--interval", "0.1", "-o", "json"),
-            *("--save", str(tmp_path / "c.jsonl")),
-        )
+        done = real(*words, str(tmp_path / "c.jsonl"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert done.code == 5

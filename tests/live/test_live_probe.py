@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import sys
@@ -23,7 +24,7 @@ def behind(path: Path) -> Behind:
     return Behind(path=str(path), mount_path="/", fstype="ext4", source="/dev/sda", kind="OS disk")
 
 
-def bounds(workers: int = 2, seconds: float = 20.0, size: int = 10**9) -> p.Bounds:
+def bounds(workers: int = 2, seconds: float = 600.0, size: int = 10**9) -> p.Bounds:
     return p.Bounds(workers=workers, max_seconds=seconds, max_bytes=size)
 
 
@@ -64,10 +65,7 @@ def test_the_choice_is_the_same_each_time_and_not_the_first_files(files: Files) 
 
 def test_time_ends_a_pass(files: Files) -> None:
     pieces = p.choose(str(files(*[1000] * 50)), max_bytes=10**9).pieces
-    ticks = iter(float(n) for n in range(10_000))
-    done = p.read_pass(
-        pieces, temperature="cold", workers=1, max_seconds=20.0, clock=lambda: next(ticks)
-    )
+    done = p.read_pass(pieces, "cold", bounds(1, 20.0), clock=itertools.count(0.0).__next__)
     assert 0 < len(done.pieces) < 20
 
 
@@ -87,7 +85,7 @@ def test_links_are_not_followed_out_of_the_folder(files: Files, tmp_path: Path) 
 def test_a_file_that_goes_away_is_counted_and_left_out(files: Files) -> None:
     pieces = p.choose(str(files(1000, 1000)), max_bytes=10**9).pieces
     Path(pieces[0].path).unlink()
-    done = p.read_pass(pieces, temperature="cold", workers=2, max_seconds=20.0)
+    done = p.read_pass(pieces, "cold", bounds(2))
     assert len(done.errors) == 1
     assert done.done is not None
     assert done.done.bytes == 1000
@@ -96,7 +94,7 @@ def test_a_file_that_goes_away_is_counted_and_left_out(files: Files) -> None:
 def test_a_folder_of_which_nothing_can_be_read_is_an_error(files: Files) -> None:
     pieces = p.choose(str(files(1000)), max_bytes=10**9).pieces
     Path(pieces[0].path).unlink()
-    done = p.read_pass(pieces, temperature="cold", workers=1, max_seconds=20.0)
+    done = p.read_pass(pieces, "cold", bounds(1))
     assert done.done is None
 
 
@@ -108,7 +106,7 @@ def test_only_what_is_read_leaves_the_page_cache(files: Files) -> None:
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
             opened.read()
-    p.read_pass([p.Piece(str(mine), 0, 4 * MIB)], temperature="cold", workers=1, max_seconds=20.0)
+    p.read_pass([p.Piece(str(mine), 0, 4 * MIB)], "cold", bounds(1))
     assert resident(other)
 
 
@@ -168,11 +166,8 @@ def test_a_folder_that_is_gone_is_not_an_empty_one(tmp_path: Path) -> None:
 
 
 def test_a_pass_ends_in_the_middle_of_a_piece(files: Files) -> None:
-    ticks = iter(float(n) for n in range(10_000))
     [piece] = p.choose(str(files(16 * MIB)), max_bytes=10**9).pieces
-    done = p.read_pass(
-        [piece], temperature="cached", workers=1, max_seconds=5.0, clock=lambda: next(ticks)
-    )
+    done = p.read_pass([piece], "cached", bounds(1, 5.0), clock=itertools.count(0.0).__next__)
     assert done.done is not None
     assert 0 < done.done.bytes < 16 * MIB
     assert [read.size for read in done.pieces] == [done.done.bytes]
@@ -184,13 +179,11 @@ def test_readers_that_hang_are_left_behind_together(
     pieces = p.choose(str(files(*[1000] * 8)), max_bytes=10**9).pieces
     never = threading.Event()
     monkeypatch.setattr(os, "preadv", lambda *_: never.wait() and 0)
-    ticks = iter(float(n) for n in range(10_000))
     done = p.read_pass(
         pieces,
-        temperature="cached",
-        workers=4,
-        max_seconds=50.0,
-        clock=lambda: next(ticks),
+        "cached",
+        bounds(4, 50.0),
+        clock=itertools.count(0.0).__next__,
         hang_seconds=-50.0,
     )
     never.set()
@@ -204,7 +197,7 @@ def test_an_error_of_reading_names_the_file(files: Files, monkeypatch: pytest.Mo
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "preadv", broken)
-    done = p.read_pass([piece], temperature="cached", workers=1, max_seconds=20.0)
+    done = p.read_pass([piece], "cached", bounds(1))
     assert done.errors == (f"{piece.path}: Input/output error",)
 
 
@@ -215,7 +208,7 @@ def test_a_piece_that_another_process_holds_is_not_called_cold(files: Files) -> 
         os.fsync(file.fileno())
         with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as held:
             assert held[0] == 0
-            done = p.read_pass([piece], temperature="cold", workers=1, max_seconds=20.0)
+            done = p.read_pass([piece], "cold", bounds(1))
     assert done.resident == 1
 
 
@@ -268,14 +261,14 @@ def paths(folder: Path) -> list[str]:
 @pytest.mark.slow
 def test_a_callable_is_measured_in_processes_of_its_own(files: Files, module: Path) -> None:
     decode = "their_pipeline:Decoder.decode"
-    done = p.prepare(paths(files(1000, 2000, 3000)), decode, workers=2, max_seconds=20.0)
+    done = p.prepare(paths(files(1000, 2000, 3000)), decode, workers=2, max_seconds=600.0)
     assert (done.files, done.bytes, done.workers) == (3, 6000, 2)
 
 
 @pytest.mark.slow
 def test_a_callable_that_fails_says_on_which_file(files: Files, module: Path) -> None:
     with pytest.raises(Ai4infraError, match=r"0\.bin: ValueError: no JPEG"):
-        p.prepare(paths(files(1000)), "their_pipeline:broken", workers=1, max_seconds=20.0)
+        p.prepare(paths(files(1000)), "their_pipeline:broken", workers=1, max_seconds=600.0)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +282,7 @@ def test_what_cannot_be_called_is_refused_before_anything_runs(module: Path, dec
 @pytest.mark.slow
 def test_a_command_gets_the_file_where_it_says(files: Files) -> None:
     folder = files(1000, 2000)
-    done = p.prepare(paths(folder), "cp {} {}.copy", workers=2, max_seconds=20.0)
+    done = p.prepare(paths(folder), "cp {} {}.copy", workers=2, max_seconds=600.0)
     assert (done.files, done.bytes) == (2, 3000)
     assert len(list(folder.rglob("*.copy"))) == 2
 
@@ -297,7 +290,7 @@ def test_a_command_gets_the_file_where_it_says(files: Files) -> None:
 @pytest.mark.slow
 def test_a_command_that_fails_is_told(files: Files) -> None:
     with pytest.raises(Ai4infraError, match=r"cat: .*No such file"):
-        p.prepare(paths(files(1000)), "cat {}.nothing", workers=1, max_seconds=20.0)
+        p.prepare(paths(files(1000)), "cat {}.nothing", workers=1, max_seconds=600.0)
 
 
 @pytest.mark.parametrize("decode", ["no_such_program {}", "no_such_module:f", "their_broken:f"])
@@ -348,4 +341,4 @@ def test_what_a_callable_prints_is_kept_from_the_result(
 @pytest.mark.parametrize("decode", ["djpeg", "djpeg 'x {}"])
 def test_a_command_without_a_file_is_refused(files: Files, decode: str) -> None:
     with pytest.raises(UsageError):
-        p.prepare(paths(files(1000)), decode, workers=1, max_seconds=20.0)
+        p.prepare(paths(files(1000)), decode, workers=1, max_seconds=600.0)

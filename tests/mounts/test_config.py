@@ -311,6 +311,12 @@ def test_anything_else_is_no_target(text: str) -> None:
         parse_target(text)
 
 
+def test_a_name_that_azure_would_refuse_is_told_with_one_close_to_it() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_target("sttrain/Training_Data")
+    assert "training-data" in (caught.value.hint or "")
+
+
 # --- what we write passes our own check
 
 

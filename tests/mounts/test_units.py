@@ -13,7 +13,6 @@ ASKED: dict[str, Any] = {
     "config_file": "/etc/blobfuse2/train.yaml",
     "cache_path": "/mnt/nvme/blobfuse2/a/b",
     "cache_mount": "/mnt/nvme",
-    "program": "/usr/bin/blobfuse2",
     "title": "sttrain/data",
 }
 

@@ -338,7 +338,7 @@ def test_ctrl_c_leaves_a_job_and_says_how_to_go_on(azure: Azure, home: str, big:
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith("{") and json.loads(line)["filesTotal"]:
+            if line.startswith("{") and json.loads(line)["filesTotal"] == 6:
                 process.send_signal(signal.SIGINT)
                 break
         output, errors = process.communicate()
@@ -363,7 +363,8 @@ def test_a_polite_end_of_the_process_stops_azcopy_gently_too(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        next(line for line in process.stderr if line.startswith("{"))
+        lines = (json.loads(line) for line in process.stderr if line.startswith("{"))
+        next(line for line in lines if line["filesTotal"] == 6)
         process.terminate()
         process.communicate()
     assert process.returncode == 130
