@@ -50,8 +50,8 @@ MISSING = {
     " remote and FUSE mounts do not show in iostat.",
     "cpu": "CPUs: sar -u 1 60 > cpu.txt, then --cpu cpu.txt (iostat without -d has them too).",
     "gpu": "GPU utilisation: nvidia-smi dmon -s pum -o DT > gpu.txt, then --gpu gpu.txt.",
-    "mig": "GPU utilisation under MIG: DCGM fields 1001 and 1002 (dcgmi dmon -e 1001,1002);"
-    " nvidia-smi has none for a split GPU.",
+    "mig": "GPU utilisation under MIG, which nvidia-smi does not have:"
+    " dcgmi dmon -e 1001,1002,1005,252 -i '*,*/*' > gpu.txt, then --gpu gpu.txt.",
     "process": "Loader processes: ai4infra diagnose watch --duration 60; a few that are at their"
     " limit do not show in the mean of all cores.",
     "memory": "GPU memory: nvidia-smi dmon -s pum, to tell a job that waits from no job.",
