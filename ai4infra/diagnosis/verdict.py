@@ -425,7 +425,7 @@ class _Judge:
 
     def _apart(self) -> bool:
         """Tell whether all logs have times, and were not taken at the same one."""
-        return all(series.timed for series in self.collected.series.values() if series.samples)
+        return all(series.timed for series in self.collected.series.values() if series.cells)
 
     def _readings(self) -> float:
         active = self._active(self.gpus)
@@ -460,7 +460,7 @@ class _Judge:
                 f"{len(seen)} of {wanted} GPUs were sampled; older drivers show four:"
                 f" nvidia-smi dmon -i {','.join(map(str, range(wanted)))}."
             )
-        others = [s for k, s in self.collected.series.items() if k != "gpu" and s.samples]
+        others = [s for k, s in self.collected.series.items() if k != "gpu" and s.cells]
         if others and self.gpus and not self.aligned and self._apart():
             yield (
                 "The logs are of different times: they are compared as a whole, which says little."
@@ -561,9 +561,9 @@ def _lost(series: Series, limits: Limits) -> dict[str, float]:
 
 def _align(collected: Collector) -> bool:
     """Bring all series to one length of span; tell whether they lie on one clock."""
-    present = [series for series in collected.series.values() if series.samples]
+    present = [series for series in collected.series.values() if series.cells]
     gpu = collected.series["gpu"]
-    if not gpu.samples or len(present) < 2 or not all(series.timed for series in present):
+    if not gpu.cells or len(present) < 2 or not all(series.timed for series in present):
         return False
     widest = max(_interval(series.cells, series.span_s) for series in present)
     for series in present:
