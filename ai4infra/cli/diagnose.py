@@ -70,7 +70,7 @@ def reported(function: F) -> F:
 
 @diagnose.command(cls=Command, context_settings=SETTINGS, epilog=EXAMPLES)
 @click.argument("captures", metavar="[CAPTURE]...", nargs=-1, type=click.Path(allow_dash=True))
-@_log("gpu", "Log of nvidia-smi dmon, or of nvidia-smi --query-gpu=… --format=csv.")
+@_log("gpu", "Log of nvidia-smi dmon or --query-gpu=… --format=csv, or of dcgmi dmon.")
 @_log("disk", "Log of iostat -x (text or -o JSON) or of sar -d.")
 @_log("net", "Log of sar -n DEV.")
 @_log("cpu", "Log of sar -u or mpstat; iostat has the CPUs as well.")

@@ -72,8 +72,16 @@ def _watts(row: GpuRow) -> str:
 
 
 def _tone(row: GpuRow) -> Tone | None:
-    tones: dict[str, Tone] = {"starved": "bad", "full": "good", "unused": "dim", "unknown": "dim"}
-    return tones.get(row.state)
+    return _TONES.get(row.state)
+
+
+_TONES: dict[str, Tone] = {
+    "lost": "bad",
+    "starved": "bad",
+    "full": "good",
+    "unused": "dim",
+    "unknown": "dim",
+}
 
 
 def _below(found: Diagnosis) -> Iterator[str]:

@@ -11,7 +11,7 @@ from ai4infra.model import GpuFacts, Record
 
 Cause = Literal["fetch", "prep", "network", "checkpoint", "gpu", "idle", "other", "undetermined"]
 Confidence = Literal["high", "medium", "low"]
-GpuState = Literal["full", "busy", "waiting", "starved", "spinning", "unused", "unknown"]
+GpuState = Literal["full", "busy", "waiting", "starved", "spinning", "unused", "lost", "unknown"]
 
 
 class GpuRow(Record, frozen=True, kw_only=True):
@@ -64,7 +64,8 @@ class Verdict(Record, frozen=True, kw_only=True):
     cause: Cause
     detail: str | None
     """``communication``, ``straggler``, ``small-batches``, ``held`` (memory is in use and nothing
-    computes), ``held-feed``, ``too-few-samples``, ``no-gpu-memory``; None where the cause says all.
+    computes), ``held-feed``, ``too-few-samples``, ``no-gpu-memory``, ``no-gpu``; None where the
+    cause says all.
     """
     subject: str | None
     """Device, mount or interface that the GPUs wait for."""
@@ -125,6 +126,7 @@ _DETAILS = {
     "held-feed": "The GPUs hold a model and do not compute; whether a job waits for what comes in"
     " over the network is unknown.",
     "too-few-samples": "There are too few readings to tell anything.",
+    "no-gpu": "No GPU was sampled: whether one waits cannot be told.",
     "no-gpu-memory": "The disks are read from and no GPU computes; whether a job waits is unknown.",
 }
 

@@ -41,19 +41,20 @@ def read_dmon(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
     percent, plain, mib = Memo(1.0, most=1.0, divisor=100), Memo(1.0), Memo(MIB)
     clock = Clock()
     layout: _Layout | None = None
-    width = date = time = gpu_at = sm = mem = pwr = fb = pclk = rxpci = active = -1
+    width = date = time = gpu_at = instance = sm = mem = pwr = fb = pclk = rxpci = active = -1
     commas = False
     broken, last, time_s = False, "", None
     for line in lines:
         fields = (line.replace(",", " ") if commas else line).split()
-        if line[-1:] != "\n" and broken:
+        whole = line[-1:] == "\n"
+        if broken and not whole:
             notes.cut = bool(fields)
             break
-        if layout is None or len(fields) != width or not fields[gpu_at].isdigit():
-            broken = broken or line[-1:] == "\n"
+        if len(fields) != width or not fields[gpu_at].isdigit():
+            broken = broken or whole
             layout = _other(line, fields, layout, notes)
             if layout is not None:
-                width, date, time, gpu_at, _, sm, mem, pwr, fb, pclk, rxpci, active = layout
+                width, date, time, gpu_at, instance, sm, mem, pwr, fb, pclk, rxpci, active = layout
             commas = commas or (line.startswith("#") and "," in line)
             continue
         if time >= 0 and fields[time] != last:
@@ -64,7 +65,7 @@ def read_dmon(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
         fields.append(_MISSING)
         yield GpuSample(
             time_s=time_s,
-            gpu=fields[gpu_at] if layout.instance < 0 else _instance(fields, layout),
+            gpu=fields[gpu_at] if instance < 0 else _instance(fields[gpu_at], fields[instance]),
             utilization=percent[fields[sm] if fields[sm] != _MISSING else fields[active]],
             memory_activity=percent[fields[mem]],
             power_w=plain[fields[pwr]],
@@ -74,8 +75,7 @@ def read_dmon(lines: Iterable[str], notes: Notes) -> Iterator[GpuSample]:
         )
 
 
-def _instance(fields: list[str], layout: _Layout) -> str:
-    gpu, instance = fields[layout.gpu], fields[layout.instance]
+def _instance(gpu: str, instance: str) -> str:
     return gpu if instance == _MISSING else f"{gpu}/{instance}"
 
 

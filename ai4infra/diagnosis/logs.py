@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from ai4infra.diagnosis.dcgm import column_names, read_dcgm
 from ai4infra.diagnosis.dmon import header_names, is_driver_message, read_dmon
 from ai4infra.diagnosis.iostat import read_iostat
 from ai4infra.diagnosis.samples import Host, Notes, Sample, decode_capture
@@ -18,11 +19,12 @@ from ai4infra.diagnosis.sysstat import is_device_header
 from ai4infra.diagnosis.sysstat_json import read_sysstat_json
 from ai4infra.errors import UsageError
 
-LogKind = Literal["capture", "dmon", "smi-csv", "iostat", "sar", "sysstat-json"]
+LogKind = Literal["capture", "dmon", "dcgm", "smi-csv", "iostat", "sar", "sysstat-json"]
 SNIFFED_LINES = 200
 Read = Callable[[Iterable[str], Notes], Iterator[Sample]]
 _READERS: dict[LogKind, Read] = {
     "dmon": read_dmon,
+    "dcgm": read_dcgm,
     "smi-csv": read_smi_csv,
     "iostat": read_iostat,
     "sar": read_sar,
@@ -55,8 +57,8 @@ class LogSource:
             raise UsageError(
                 f"{self._name} is no log that can be read.",
                 hint=_instead(first)
-                or "Known: nvidia-smi dmon, nvidia-smi --query-gpu with its header, iostat,"
-                " sar -u, -d or -n DEV, mpstat, their JSON, and captures of diagnose watch.",
+                or "Known: nvidia-smi dmon, nvidia-smi --query-gpu with its header, dcgmi dmon,"
+                " iostat, sar -u, -d or -n DEV, mpstat, their JSON, captures of diagnose watch.",
             )
         everything = chain(first, lines)
         read = self._capture if kind == "capture" else _READERS[kind]
@@ -117,7 +119,7 @@ def _kind_of_line(line: str) -> LogKind | None:
     if not fields:
         return None
     if fields[0].startswith("#"):
-        return "dmon" if header_names(line) else None
+        return "dmon" if header_names(line) else "dcgm" if column_names(line) else None
     if is_header(line):
         return "smi-csv"
     if fields[0] == "avg-cpu:" or fields[-1] in ("Device", "Device:") or is_device_header(fields):

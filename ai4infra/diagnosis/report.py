@@ -174,6 +174,7 @@ def _gpu_table(rows: Sequence[GpuRow]) -> str:
 
 
 _STATES: tuple[GpuState, ...] = (
+    "lost",
     "starved",
     "waiting",
     "spinning",
@@ -183,6 +184,7 @@ _STATES: tuple[GpuState, ...] = (
     "full",
 )
 _STATE_TONES: dict[str, Tone] = {
+    "lost": "bad",
     "starved": "bad",
     "waiting": "warn",
     "spinning": "warn",

@@ -26,6 +26,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     power_low: float
     memory_activity_low: float
     memory_activity_idle: float
+    gpu_gone: float
     samples_few: float
     samples_many: float
     disk_read_bytes: float

@@ -31,19 +31,12 @@ def read_sar(lines: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
     broken = False
     width, comma = -1, False
     build: Build = _nothing
-    numbered = -1
     last, time_s = "", None
     for line in lines:
         fields = (line.replace(",", ".") if comma else line).split()
         if len(fields) == width and (line[-1] == "\n" or not broken):
             if fields[0] != last:
                 last, time_s = fields[0], reader.seconds(fields)
-            if numbered >= 0:
-                if fields[numbered][:3] == "dev":
-                    fields[numbered] = whole_name(fields[numbered])
-                else:
-                    # Without -p all names of a table are numbers, and with it none is.
-                    numbered = -1
             # A row of the average has no time, and is built below or not at all.
             built = None if time_s is None else build(fields, time_s)
             if built is not None:
@@ -62,7 +55,6 @@ def read_sar(lines: Iterable[str], notes: Notes) -> Iterator[SysstatSample]:
             yield odd
         table, comma = reader.table, reader.comma
         width, build = (table.width, table.build) if table else (-1, _nothing)
-        numbered = table.name_at if table and table.kind == "disk" else -1
 
 
 def _nothing(words: list[str], time_s: float | None) -> None:
@@ -82,9 +74,11 @@ class _Reader:
 
     def seconds(self, fields: list[str]) -> float | None:
         """Return the seconds of a row's time; None for the rows of the average."""
-        if self.table is None or not fields[0][0].isdigit():
+        time = fields[0]
+        if self.table is None or not time[0].isdigit():
             return None
-        return self.clock.of(" ".join(fields[: self.table.prefix]))
+        prefix = self.table.prefix
+        return self.clock.of(time if prefix == 1 else " ".join(fields[:prefix]))
 
     def other(self, line: str, fields: list[str]) -> SysstatSample | None:
         """Take a line that is no plain row; returns the sample of an odd one."""

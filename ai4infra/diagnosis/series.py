@@ -71,7 +71,6 @@ class Series:
         self.span_s = 1.0
         self.cells: dict[int, dict[str, Cell]] = {}
         """Number of the span (its time over ``span_s``) to subject to cell."""
-        self.samples = 0
         self.timed = True
         """False where samples had no time: then spans count samples."""
         self._counts: dict[str, int] = {}
@@ -81,7 +80,6 @@ class Series:
 
     def cell(self, subject: str, time_s: float | None) -> Cell | None:
         """Return the cell that a sample belongs to; None for one subject too many."""
-        self.samples += 1
         if time_s is None:
             time_s = self._ordinal(subject)
         # GPUs of one reading have one time.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter, mul
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -116,6 +115,7 @@ def is_device_header(titles: Sequence[str]) -> bool:
     return sum(key in _DISK for key in keys) >= 3
 
 
+@lru_cache(maxsize=1024)
 def whole_name(name: str) -> str:
     """Return the name of a device that sar calls by its numbers, where they tell it."""
     match = _NUMBERS.fullmatch(name)
@@ -152,7 +152,10 @@ def table_of(titles: tuple[str, ...], *, prefix: int = 0, named: bool = True) ->
     shift = prefix if named else prefix - 1
     placed = tuple((field, at + shift, scale) for field, at, scale in pairs)
     place = name_at + prefix if named else -1
-    return Table(kind, len(keys) + shift, prefix, place, placed, builder(kind, place, placed))
+    name = f"words[{place}]" if named else "'all'"
+    if kind == "disk" and prefix:
+        name = f"({name} if {name}[0] != 'd' else whole_name({name}))"
+    return Table(kind, len(keys) + shift, prefix, place, placed, builder(kind, name, placed))
 
 
 def pairs_of(kind: Kind, keys: Sequence[str]) -> tuple[Pair, ...]:
@@ -169,171 +172,48 @@ _MAKE: dict[Kind, tuple[Make, str]] = {
     "net": (NetSample, "interface"),
     "cpu": (CpuSample, "cpu"),
 }
-
-
 _Number = Annotated[float, msgspec.Meta(ge=0, lt=1e18)]
+# A JSON reader is several times faster at numbers than float(), and knows no nan and no infinity.
+_BUILD = """
+def build(words, time_s):
+    try:
+        [{values}] = decode(f"[{texts}]")
+    except ValueError:
+        return None
+    return make(time_s=time_s, {subject}={name}, {fields})
+"""
 
 
-def _reader(places: Sequence[int]) -> tuple[Callable[[list[str]], Any], Callable[[str], Any]]:
-    """Return what picks the words at these places, and what reads them, as a JSON list.
+def builder(kind: Kind, name: str, pairs: Sequence[Pair]) -> Build:
+    """Return what turns the plain rows of a table into samples; ``name`` is an expression.
 
-    A JSON reader is several times faster at this than float(), and knows no nan and no infinity.
+    It is written out for the table and compiled, as a log has millions of rows: only places,
+    scales and names from this file become part of it.
     """
-    places = list(places)
-    if len(places) == 1:
-        # One place alone would be picked as a word, not as a tuple of words.
-        places *= 2
-    decoder = msgspec.json.Decoder(tuple[(_Number,) * len(places)])  # type: ignore[misc]
-    row = slice(places[0], places[-1] + 1)
-    in_a_row = places == list(range(row.start, row.stop))
-    return itemgetter(row) if in_a_row else itemgetter(*places), decoder.decode
-
-
-def _net(name_at: int, pairs: Sequence[Pair]) -> Build:
-    pick, decode = _reader([at for _, at, _ in pairs])
-    (_, _, rx_scale), (_, _, tx_scale) = pairs
-
-    def build(words: list[str], time_s: float | None) -> SysstatSample | None:
-        try:
-            received, sent = decode(f"[{','.join(pick(words))}]")
-        except ValueError:
-            return None
-        return NetSample(
-            time_s=time_s,
-            interface=words[name_at],
-            received_bytes_s=received * rx_scale,
-            sent_bytes_s=sent * tx_scale,
-        )
-
-    return build
-
-
-_PLAIN_CPU = ("user", "user", "system", "iowait", "steal", "idle")
-"""What ``sar -u`` and iostat have."""
-
-
-def _plain_cpu(name_at: int, pairs: Sequence[Pair]) -> Build:
-    pick, decode = _reader([at for _, at, _ in pairs])
-
-    def build(words: list[str], time_s: float | None) -> SysstatSample | None:
-        try:
-            user, nice, system, iowait, steal, idle = decode(f"[{','.join(pick(words))}]")
-        except ValueError:
-            return None
-        return CpuSample(
-            time_s=time_s,
-            cpu="all" if name_at < 0 else words[name_at],
-            user=(user + nice) * _PERCENT,
-            system=system * _PERCENT,
-            iowait=iowait * _PERCENT,
-            steal=steal * _PERCENT,
-            idle=idle * _PERCENT,
-        )
-
-    return build
-
-
-def _any_cpu(name_at: int, pairs: Sequence[Pair]) -> Build:
-    pick, decode = _reader([at for _, at, _ in pairs])
-    fields = [field for field, _, _ in pairs]
-
-    def build(words: list[str], time_s: float | None) -> SysstatSample | None:
-        try:
-            values = decode(f"[{','.join(pick(words))}]")
-        except ValueError:
-            return None
-        found: dict[str, float] = {}
-        for field, value in zip(fields, values, strict=False):
-            found[field] = found.get(field, 0.0) + value * _PERCENT
-        cpu = "all" if name_at < 0 else words[name_at]
-        return CpuSample(time_s=time_s, cpu=cpu, **found)
-
-    return build
-
-
-_EXTENDED = (
-    "reads_s",
-    "writes_s",
-    "read_bytes_s",
-    "write_bytes_s",
-    "read_wait_s",
-    "write_wait_s",
-    "queue",
-    "busy",
-)
-"""What ``iostat -x`` has had since sysstat 10.2, and what most logs are made of."""
-
-
-def _extended(name_at: int, pairs: Sequence[Pair]) -> Build:
-    pick, decode = _reader([at for _, at, _ in pairs])
-    read_scale, write_scale = pairs[2][2], pairs[3][2]
-
-    def build(words: list[str], time_s: float | None) -> SysstatSample | None:
-        try:
-            values = decode(f"[{','.join(pick(words))}]")
-        except ValueError:
-            return None
-        reads, writes, read, written, read_wait, write_wait, queue, busy = values
-        return DiskSample(
-            time_s=time_s,
-            device=words[name_at],
-            reads_s=reads,
-            writes_s=writes,
-            read_bytes_s=read * read_scale,
-            write_bytes_s=written * write_scale,
-            read_wait_s=read_wait * _MILLI,
-            write_wait_s=write_wait * _MILLI,
-            queue=queue,
-            busy=busy * _PERCENT if busy < 100 else 1.0,
-        )
-
-    return build
-
-
-_BRIEF = ("operations_s", "read_bytes_s", "write_bytes_s", "queue", "wait_s", "busy")
-"""What ``sar -d`` has."""
-
-
-def _brief(name_at: int, pairs: Sequence[Pair]) -> Build:
-    pick, decode = _reader([at for _, at, _ in pairs])
-    read_scale, write_scale = pairs[1][2], pairs[2][2]
-
-    def build(words: list[str], time_s: float | None) -> SysstatSample | None:
-        try:
-            operations, read, written, queue, wait, busy = decode(f"[{','.join(pick(words))}]")
-        except ValueError:
-            return None
-        return DiskSample(
-            time_s=time_s,
-            device=words[name_at],
-            operations_s=operations,
-            read_bytes_s=read * read_scale,
-            write_bytes_s=written * write_scale,
-            wait_s=wait * _MILLI,
-            queue=queue,
-            busy=busy * _PERCENT if busy < 100 else 1.0,
-        )
-
-    return build
-
-
-def _other(kind: Kind, name_at: int, pairs: Sequence[Pair]) -> Build:
     make, subject = _MAKE[kind]
-    if not pairs:
-        return lambda words, time_s: make(time_s=time_s, **{subject: words[name_at]})
-    pick, decode = _reader([at for _, at, _ in pairs])
-    names = [field for field, _, _ in pairs]
-    scales = [scale for _, _, scale in pairs]
-
-    def build(words: list[str], time_s: float | None) -> SysstatSample | None:
-        try:
-            values = decode(f"[{','.join(pick(words))}]")
-        except ValueError:
-            return None
-        found = dict(zip(names, map(mul, values, scales), strict=False))
-        return make(time_s=time_s, **{subject: words[name_at]}, **clamped(found))
-
+    source = _BUILD.format(
+        values=", ".join(f"v{at}" for _, at, _ in pairs),
+        texts=",".join(f"{{words[{at}]}}" for _, at, _ in pairs),
+        subject=subject,
+        name=name,
+        fields=", ".join(f"{field}={text}" for field, text in _fields(kind, pairs).items()),
+    )
+    decoder = msgspec.json.Decoder(tuple[(_Number,) * len(pairs)])  # type: ignore[misc]
+    known: dict[str, Any] = {"decode": decoder.decode, "make": make, "whole_name": whole_name}
+    exec(source, known)  # noqa: S102 - see above
+    build: Build = known["build"]
     return build
+
+
+def _fields(kind: Kind, pairs: Sequence[Pair]) -> dict[str, str]:
+    """Return the fields of a sample as expressions of the values."""
+    found: dict[str, str] = {}
+    for field, at, scale in pairs:
+        value = f"v{at} * {scale}" if scale != 1.0 else f"v{at}"
+        if field == "busy":
+            value = f"({value} if v{at} < {1 / scale} else 1.0)"
+        found[field] = f"{found[field]} + {value}" if kind == "cpu" and field in found else value
+    return found
 
 
 def clamped(found: dict[str, float]) -> dict[str, float]:
@@ -341,23 +221,6 @@ def clamped(found: dict[str, float]) -> dict[str, float]:
     if found.get("busy", 0.0) > 1.0:
         found["busy"] = 1.0
     return found
-
-
-# What a reader is made of is written out for the usual shapes: a log has millions of their rows.
-_SHAPES: dict[Kind, Sequence[tuple[tuple[str, ...], Callable[[int, Sequence[Pair]], Build]]]] = {
-    "disk": ((_EXTENDED, _extended), (_BRIEF, _brief)),
-    "net": ((("received_bytes_s", "sent_bytes_s"), _net),),
-    "cpu": ((_PLAIN_CPU, _plain_cpu),),
-}
-
-
-def builder(kind: Kind, name_at: int, pairs: Sequence[Pair]) -> Build:
-    """Return what turns the plain rows of a table into samples."""
-    fields = sorted(field for field, _, _ in pairs)
-    for shape, make in _SHAPES[kind]:
-        if fields == sorted(shape):
-            return make(name_at, sorted(pairs, key=lambda pair: shape.index(pair[0])))
-    return _any_cpu(name_at, pairs) if kind == "cpu" else _other(kind, name_at, pairs)
 
 
 def odd_values(table: Table, words: Sequence[str]) -> dict[str, float]:

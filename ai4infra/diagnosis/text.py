@@ -55,6 +55,9 @@ class Memo(dict[str, "float | None"]):
 _MEMO_ENTRIES = 20_000
 
 
+_SECONDS = {f"{second:02}": second for second in range(60)}
+
+
 class Clock:
     """Turns printed times into seconds since midnight of the first day.
 
@@ -76,18 +79,19 @@ class Clock:
         """Return the seconds of a text that has a time of day in it; None when it has none."""
         if text != self._last:
             self._last = text
+            second = _SECONDS.get(text[6:8])
             # Within a minute only the seconds change; reading the rest again takes longer.
-            if text[:6] == self._minute and text[8:] == self._half and text[6:8].isdecimal():
-                self._seconds = self._minute_s + int(text[6:8])
+            if second is not None and text[:6] == self._minute and text[8:] == self._half:
+                self._seconds = self._minute_s + second
             else:
                 self._seconds = self._read(text)
-                self._remember(text)
+                self._remember(text, second)
         return self._seconds
 
-    def _remember(self, text: str) -> None:
-        if self._seconds is not None and text[2:3] == text[5:6] == ":" and text[6:8].isdecimal():
+    def _remember(self, text: str, second: int | None) -> None:
+        if self._seconds is not None and second is not None and text[2:3] == text[5:6] == ":":
             self._minute, self._half = text[:6], text[8:]
-            self._minute_s = self._seconds - int(text[6:8])
+            self._minute_s = self._seconds - second
 
     def on_date(self, day: str, text: str) -> float | None:
         """Return the seconds of a time of day on a printed date; None when one has no sense."""

@@ -34,13 +34,14 @@ from ai4infra.diagnosis.fixes import filled
 from ai4infra.diagnosis.observe import moving_spans, observe, writing_spans
 from ai4infra.diagnosis.phases import Level, split
 from ai4infra.diagnosis.rules import Limits, Rules, rules
-from ai4infra.diagnosis.series import Collector, Kind, Stats, window
+from ai4infra.diagnosis.series import Collector, Kind, Series, Stats, window
 
 _STEPS: tuple[Confidence, ...] = ("low", "medium", "high")
 _WHOLE_JOB = (
     "The others do work, so only what it loses itself is counted; where all are ranks of one job,"
     " they wait for it at each step."
 )
+_NOT_JUDGED: tuple[GpuState, ...] = ("unused", "lost", "unknown")
 _STARVING: tuple[Cause, ...] = ("fetch", "prep", "network", "checkpoint")
 
 
@@ -50,8 +51,8 @@ MISSING = {
     " remote and FUSE mounts do not show in iostat.",
     "cpu": "CPUs: sar -u 1 60 > cpu.txt, then --cpu cpu.txt (iostat without -d has them too).",
     "gpu": "GPU utilisation: nvidia-smi dmon -s pum -o DT > gpu.txt, then --gpu gpu.txt.",
-    "mig": "GPU utilisation under MIG: DCGM fields 1001 and 1002 (dcgmi dmon -e 1001,1002);"
-    " nvidia-smi has none for a split GPU.",
+    "mig": "GPU utilisation under MIG, which nvidia-smi does not have:"
+    " dcgmi dmon -e 1001,1002,1005,252 -i '*,*/*' > gpu.txt, then --gpu gpu.txt.",
     "process": "Loader processes: ai4infra diagnose watch --duration 60; a few that are at their"
     " limit do not show in the mean of all cores.",
     "memory": "GPU memory: nvidia-smi dmon -s pum, to tell a job that waits from no job.",
@@ -74,6 +75,7 @@ class _Judge:
         self.rules = data
         self.limits: Limits = data.limits
         self.aligned = _align(collected)
+        self.lost = _lost(collected.series["gpu"], self.limits)
         self.all_gpus = self._rows(window(collected.series["gpu"]))
         self.parts = split(self._levels(), self.limits)
         self.judged = next((p for p in reversed(self.parts) if p.kind != "idle"), None)
@@ -112,7 +114,12 @@ class _Judge:
     # --- the GPUs
 
     def _rows(self, stats: Mapping[str, Stats]) -> list[GpuRow]:
-        rows = [self._row(gpu, each) for gpu, each in sorted(stats.items(), key=_gpu_order)]
+        split = {gpu.partition("/")[0] for gpu in stats if "/" in gpu} & self.collected.mig
+        rows = [
+            self._row(gpu, each)
+            for gpu, each in sorted(stats.items(), key=_gpu_order)
+            if gpu not in split
+        ]
         working = [r for r in self._active(rows) if (r.utilization or 0) > self.limits.gpu_unused]
         spinning = sum(row.state == "spinning" for row in working)
         # A rank that stands still stops its peers: they spin. Where they work, it is no rank.
@@ -147,7 +154,9 @@ class _Judge:
         used = stats.mean("memory_used_bytes")
         return GpuRow(
             gpu=gpu,
-            state=self._state(gpu, utilization, memory, share, used),
+            state="lost"
+            if gpu in self.lost
+            else self._state(gpu, utilization, memory, share, used),
             utilization=utilization,
             low_share=stats.mean("low"),
             memory_activity=memory,
@@ -159,6 +168,8 @@ class _Judge:
         )
 
     def _note(self, gpu: str, utilization: float | None) -> str | None:
+        if gpu in self.lost:
+            return f"no reading in the last {percent(self.lost[gpu])} of the time: left out"
         if gpu in self.collected.mig:
             return "split (MIG): nvidia-smi has no utilisation for it"
         return "no utilisation in the log: unknown, not idle" if utilization is None else None
@@ -195,7 +206,7 @@ class _Judge:
         return memory < limits.memory_activity_low and power < limits.power_low
 
     def _active(self, rows: Sequence[GpuRow]) -> list[GpuRow]:
-        return [row for row in rows if row.state not in ("unused", "unknown")]
+        return [row for row in rows if row.state not in _NOT_JUDGED]
 
     def _levels(self) -> list[Level]:
         names = {row.gpu for row in self._active(self.all_gpus)}
@@ -221,6 +232,10 @@ class _Judge:
         return lagging if fewer and middle >= self.limits.gpu_busy * _half(active) else []
 
     def _gpu_evidence(self) -> None:
+        for gpu, share in self.lost.items():
+            self._say(
+                "gpu", gpu, f"GPU {gpu} has no reading in the last {percent(share)} of the time."
+            )
         for row in self.gpus:
             if row.state == "spinning":
                 self._say("gpu", row.gpu, _spinning_text(row))
@@ -264,7 +279,11 @@ class _Judge:
         return any(m.mount_kind not in ("local", "other") for m in self.question.host.mounts)
 
     def _nobody_works(self) -> Finding:
-        if not self.gpus or any(row.state == "unknown" for row in self.gpus):
+        if not self.gpus:
+            return Finding(
+                "undetermined", "low", detail="no-gpu" if self.question.host.tool else None
+            )
+        if any(row.state in ("unknown", "lost") for row in self.gpus):
             return Finding("undetermined", "low")
         feeding = [d for d in self.seen.disks or () if (d.read_bytes_s or 0) > 1e8]
         unknown_memory = all(row.memory_used_bytes is None for row in self.gpus)
@@ -406,7 +425,7 @@ class _Judge:
 
     def _apart(self) -> bool:
         """Tell whether all logs have times, and were not taken at the same one."""
-        return all(series.timed for series in self.collected.series.values() if series.samples)
+        return all(series.timed for series in self.collected.series.values() if series.cells)
 
     def _readings(self) -> float:
         active = self._active(self.gpus)
@@ -415,6 +434,9 @@ class _Judge:
     def _missing(self, finding: Finding) -> Iterator[str]:
         if any(row.state == "unknown" and row.gpu in self.collected.mig for row in self.gpus):
             yield MISSING["mig"]
+        elif finding.detail == "no-gpu":
+            # The machine was watched: another log of it would have no GPU either.
+            return
         elif not self.gpus or any(row.state == "unknown" for row in self.gpus):
             yield MISSING["gpu"]
         if finding.detail == "no-gpu-memory":
@@ -438,7 +460,7 @@ class _Judge:
                 f"{len(seen)} of {wanted} GPUs were sampled; older drivers show four:"
                 f" nvidia-smi dmon -i {','.join(map(str, range(wanted)))}."
             )
-        others = [s for k, s in self.collected.series.items() if k != "gpu" and s.samples]
+        others = [s for k, s in self.collected.series.items() if k != "gpu" and s.cells]
         if others and self.gpus and not self.aligned and self._apart():
             yield (
                 "The logs are of different times: they are compared as a whole, which says little."
@@ -511,9 +533,9 @@ class _Judge:
             )
 
     def _fixes(self, finding: Finding) -> Iterator[Fix]:
-        causes = [finding.cause]
+        causes: list[str] = ["no-gpu" if finding.detail == "no-gpu" else finding.cause]
         if any(part.kind == "cold-start" for part in self.parts):
-            causes.append("cold-start")  # type: ignore[arg-type]  # a cause of its own in the data
+            causes.append("cold-start")
         for row in self.rules.fixes:
             if row.cause in causes and finding.tags >= set(row.tags):
                 command = filled(row.command, self.question) if row.command else None
@@ -525,11 +547,23 @@ class _Judge:
             self.evidence.append(found)
 
 
+def _lost(series: Series, limits: Limits) -> dict[str, float]:
+    """Return the GPUs whose readings end long before the others', with that share of the time."""
+    last: dict[str, int] = {}
+    for span, row in sorted(series.cells.items()):
+        # A driver that lost a GPU may go on to print rows of it, without values.
+        last |= {gpu: span for gpu, cell in row.items() if Stats("gpu", cell).known("utilization")}
+    end = max(last.values(), default=0)
+    length = end - min(series.cells, default=0) + 1
+    least = max(limits.gpu_gone * length, limits.samples_few)
+    return {gpu: (end - at) / length for gpu, at in last.items() if end - at > least}
+
+
 def _align(collected: Collector) -> bool:
     """Bring all series to one length of span; tell whether they lie on one clock."""
-    present = [series for series in collected.series.values() if series.samples]
+    present = [series for series in collected.series.values() if series.cells]
     gpu = collected.series["gpu"]
-    if not gpu.samples or len(present) < 2 or not all(series.timed for series in present):
+    if not gpu.cells or len(present) < 2 or not all(series.timed for series in present):
         return False
     widest = max(_interval(series.cells, series.span_s) for series in present)
     for series in present:

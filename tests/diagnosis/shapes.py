@@ -197,6 +197,18 @@ DMON_GPM = """\
 # Idx      W      %      %      GPM:%     GPM:%     GPM:%  GPM:MiB/s
     0    321     35     12       34.0      20.0      11.0       900
 """
+DCGM = """\
+#Entity   GRACT        SMACT        DRAMA        FBUSD
+ID                                               MB
+GPU 0     0.429        0.429        0.400        20420
+GPU-I 0   N/A          N/A          N/A          9
+GPU-I 1   0.750        0.640        0.800        20411
+GPU 1     0.982        0.900        0.502        43210
+GPU 0     0.440        0.429        0.400        20420
+GPU-I 0   0.000        0.000        0.000        9
+GPU-I 1   1.002        0.640        0.800        20411
+GPU 1     0.984        0.900        0.502        43210
+"""
 
 SAR_CPU = f"""{LINUX}
 08:47:01        CPU     %user     %nice   %system   %iowait    %steal     %idle
@@ -272,6 +284,7 @@ EVERY_LOG = {
     "dmon, old": DMON_OLD,
     "dmon, dated": DMON_DATED,
     "dmon, GPM": DMON_GPM,
+    "dcgmi dmon": DCGM,
     "sar -u": SAR_CPU,
     "sar -u ALL": SAR_CPU_ALL,
     "mpstat": MPSTAT,

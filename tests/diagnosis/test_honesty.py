@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 from hard_situations import FED, LOCAL, LOW, SLOW, hard_situations
 from situations import (
@@ -14,11 +16,15 @@ from situations import (
     flat,
     gpus,
     net,
+    noisy,
     processes,
     question,
     quiet_parts,
     situations,
 )
+
+from ai4infra.diagnosis.answer import Question
+from ai4infra.diagnosis.samples import GpuSample, Host, Sample
 
 ALL = {situation.name: situation for situation in [*situations(), *hard_situations()]}
 
@@ -123,3 +129,48 @@ def test_a_rank_that_alone_is_unknown_does_not_change_the_others() -> None:
     found = Situation("", "", bundle(gpus(curves), quiet_parts()), question()).judged()
     assert found.verdict.cause == "gpu"
     assert found.gpus[5].state == "unknown"
+
+
+def ended(samples: Iterable[Sample], gpu: str, at_s: float, *, silent: bool) -> Iterator[Sample]:
+    """The readings, of one GPU only up to a time; what is silent still has rows."""
+    for sample in samples:
+        if not isinstance(sample, GpuSample) or sample.gpu != gpu or (sample.time_s or 0) < at_s:
+            yield sample
+        elif silent:
+            yield GpuSample(time_s=sample.time_s, gpu=gpu)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_gpu_that_is_lost_midway_is_said_and_the_others_are_judged(silent: bool) -> None:
+    curves = [noisy(0.95)] * 7 + [noisy(0.05)]
+    readings = ended(gpus(curves), "7", 1040, silent=silent)
+    found = Situation("", "", bundle(readings, quiet_parts()), question()).judged()
+    assert (found.verdict.cause, found.verdict.gpus) == ("gpu", ())
+    assert (found.gpus[7].state, found.gpus[0].state) == ("lost", "full")
+    assert "GPU 7 has no reading in the last 67 % of the time." in str(found.evidence)
+
+
+def test_a_reading_less_at_the_end_is_no_lost_gpu() -> None:
+    readings = ended(gpus(noisy(0.95)), "7", 1117, silent=False)
+    assert Situation("", "", bundle(readings)).judged().gpus[7].state == "full"
+
+
+def test_a_machine_without_gpus_is_not_told_to_be_watched() -> None:
+    asked = Question(host=Host(tool="ai4infra", gpus=0))
+    found = Situation("", "", bundle(quiet_parts()), asked).judged()
+    assert (found.verdict.cause, found.verdict.detail) == ("undetermined", "no-gpu")
+    assert [fix.command for fix in found.fixes] == ["nvidia-smi -L"]
+    assert not [line for line in found.missing if "--gpu" in line]
+
+
+def test_instances_are_judged_in_place_of_the_split_gpu_that_has_no_utilization() -> None:
+    instances = [
+        GpuSample(time_s=sample.time_s, gpu="7/3", utilization=0.95, memory_used_bytes=1e10)
+        for sample in gpus(FED, count=1)
+        if isinstance(sample, GpuSample)
+    ]
+    rows = bundle(gpus([FED] * 8, mig=(7,)), iter(instances), quiet_parts())
+    found = Situation("", "", rows, question(H100)).judged()
+    assert [row.gpu for row in found.gpus][-1] == "7/3"
+    assert len(found.gpus) == 8
+    assert (found.missing, found.warnings) == ((), ())

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ai4infra.diagnosis.dcgm import read_dcgm
 from ai4infra.diagnosis.dmon import read_dmon
 from ai4infra.diagnosis.iostat import HELD_SAMPLES, read_iostat
 from ai4infra.diagnosis.logs import LogSource, kind_of
@@ -22,7 +23,14 @@ from ai4infra.diagnosis.text import Clock, number, time_of_day
 from ai4infra.errors import UsageError
 
 Reader = Callable[[Iterable[str], Notes], Iterator[Sample]]
-READERS: list[Reader] = [read_dmon, read_smi_csv, read_iostat, read_sar, read_sysstat_json]
+READERS: list[Reader] = [
+    read_dmon,
+    read_dcgm,
+    read_smi_csv,
+    read_iostat,
+    read_sar,
+    read_sysstat_json,
+]
 LOGS = pytest.mark.parametrize("log", shapes.EVERY_LOG.values(), ids=shapes.EVERY_LOG)
 
 
@@ -366,6 +374,38 @@ def test_a_query_log_without_units_is_the_same() -> None:
     assert read(read_smi_csv, bare)[0] == read(read_smi_csv, shapes.QUERY_CSV)[0]
 
 
+# --- dcgmi
+
+
+def test_dcgmi_tells_of_instances_in_place_of_the_gpu_that_is_split() -> None:
+    found, notes = read(read_dcgm, shapes.DCGM)
+    assert [(s.gpu, s.utilization) for s in found] == [
+        ("0/0", None),
+        ("0/1", 0.75),
+        ("1", 0.982),
+        ("0/0", 0),
+        ("0/1", 1),
+        ("1", 0.984),
+    ]
+    assert (found[1].memory_activity, found[1].memory_used_bytes) == (0.8, 20411 * 2**20)
+    assert notes.skipped == 0
+
+
+def test_compute_instances_stand_for_the_instance_that_they_are_part_of() -> None:
+    log = (
+        "# Entity  GRACT  POWER\n      Id\n   GPU 1  0.5  300.0\n  GPU-I 7  0.5  N/A\n"
+        " GPU-CI 9  0.6  N/A\n GPU-CI 10  0.4  N/A\n"
+    )
+    assert [s.gpu for s in read(read_dcgm, log)[0]] == ["1/7/9", "1/7/10"]
+
+
+def test_an_instance_without_its_gpu_has_the_name_that_dcgmi_takes() -> None:
+    log = "#Entity GPUTL\nID\nGPU-CI 4 40\nGPU-I 3 50\nNVSwitch 0 1\n"
+    found, notes = read(read_dcgm, log + "\n\ndmon was stopped do to receiving a signal\n")
+    assert [(s.gpu, s.utilization) for s in found] == [("ci:4", 0.4), ("i:3", 0.5)]
+    assert notes.skipped == 0
+
+
 # --- what holds for all of them
 
 
@@ -415,7 +455,15 @@ def test_what_is_no_log_is_refused(text: str) -> None:
 
 numbers = st.floats(0, 1e7).map(lambda value: f"{value:.2f}")
 words = st.sampled_from(
-    [*shapes.DMON.split(), *shapes.SYSSTAT_12.split(), *shapes.SAR_NET.split(), "-", "-nan", "inf"]
+    [
+        *shapes.DMON.split(),
+        *shapes.DCGM.split(),
+        *shapes.SYSSTAT_12.split(),
+        *shapes.SAR_NET.split(),
+        "-",
+        "-nan",
+        "inf",
+    ]
 )
 lines = st.lists(st.lists(words | numbers | st.text(max_size=8), max_size=14).map(" ".join))
 ends = st.sampled_from(["\n", "\r\n", ""])
