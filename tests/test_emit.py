@@ -112,6 +112,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 @EACH
+@pytest.mark.slow
 def test_bicep_is_parsed_and_declares_every_resource_of_the_group_once(plan: Plan):
     file = parsed(emit(plan, "bicep"))
     declared = [r for r in file.get("resources", {}).values() if not r["existing"]]
@@ -125,6 +126,7 @@ def test_bicep_is_parsed_and_declares_every_resource_of_the_group_once(plan: Pla
     assert len(outside) <= commands
 
 
+@pytest.mark.slow
 def test_bicep_children_lie_in_their_parents_and_extensions_on_their_scopes():
     resources = parsed(emit(PLANS["everything"], "bicep"))["resources"]
     assert resources["blobService"]["config"]["parent"] == "account"
@@ -135,6 +137,7 @@ def test_bicep_children_lie_in_their_parents_and_extensions_on_their_scopes():
     assert scopes == ["account", "containerTrainingData"]
 
 
+@pytest.mark.slow
 def test_bicep_refers_to_what_is_there_as_existing():
     resources = parsed(emit(PLANS["a container more"], "bicep"))["resources"]
     existing = {name: r["config"] for name, r in resources.items() if r["existing"]}
@@ -146,6 +149,7 @@ def test_bicep_refers_to_what_is_there_as_existing():
     assert resources["containerEval2024N2"]["config"]["name"] == "eval2024"
 
 
+@pytest.mark.slow
 def test_bicep_says_what_it_cannot_declare_as_commands_at_its_head():
     text = emit(PLANS["everything"], "bicep")
     head = text[: text.index("targetScope")]
@@ -176,6 +180,7 @@ def test_a_bicep_string_is_read_as_it_was_meant(value: str):
 
 @given(tags=TAGS)
 @settings(max_examples=25, deadline=None)
+@pytest.mark.slow
 def test_bicep_with_any_tags_is_parsed_into_the_same_resources(tags: dict[str, str]):
     file = parsed(emit(storage_steps(a_wanted(tags=tags), NOTHING), "bicep"))
     found = file["resources"]["account"]["config"]["tags"]
@@ -191,6 +196,7 @@ KEYWORDS = [
 
 
 @pytest.mark.parametrize("name", KEYWORDS)
+@pytest.mark.slow
 def test_bicep_takes_a_tag_that_is_a_word_of_its_own_for_a_tag(name: str):
     file = parsed(emit(storage_steps(a_wanted(tags={name: "1"}), NOTHING), "bicep"))
     assert len(file["resources"]["account"]["config"]["tags"]) == 1

@@ -145,6 +145,7 @@ def test_everything_that_can_be_asked_for_is_made_and_found_again(az, between) -
     assert len(writes(between)) == before
 
 
+@pytest.mark.slow
 def test_two_hundred_containers_and_fifty_grants(az, between) -> None:
     nodes = [a_vm(az, f"node-{n}", identity={"type": "SystemAssigned"}) for n in range(50)]
     between.sandbox.advance(600)

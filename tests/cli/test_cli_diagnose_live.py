@@ -325,6 +325,7 @@ def test_a_price_that_is_not_found_is_a_warning_and_no_money(
     assert said in done.stderr
 
 
+@pytest.mark.slow
 def test_a_price_list_that_is_down_is_a_warning_and_no_money(real: Run, log: str) -> None:
     done = real(
         *("diagnose", "replay", "--gpu", log, *SIZE, "--region", "eastus2", "-o", "json"),

@@ -201,6 +201,7 @@ def test_a_subscription_of_the_real_world_means_nothing_in_the_sandbox(run: Any)
     assert TRAINING in shown.stdout
 
 
+@pytest.mark.slow
 def test_without_a_sign_in_both_ways_on_are_told(real: Any, tmp_path: Path) -> None:
     shown = real("recon", "-r", "eastus2", "--subscription", TRAINING, PATH=str(tmp_path))
     assert shown.code == 1

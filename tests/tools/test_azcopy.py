@@ -269,6 +269,7 @@ def test_a_second_ctrl_c_kills_it(tmp_path: Path) -> None:
     assert (ended.exit_code, ended.stop) == (-signal.SIGKILL, "interrupted")
 
 
+@pytest.mark.slow
 def test_a_run_in_which_nothing_moves_is_stopped(tmp_path: Path) -> None:
     transcript = Transcript()
     ticks = iter(range(0, 10_000, 10))
