@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ai4infra.client import Azure, connect
     from ai4infra.client_audit import Audited
-    from ai4infra.client_data import CopyOptions, CopyReceipt
+    from ai4infra.client_copy import CopyOptions, CopyReceipt
     from ai4infra.client_diagnose import diagnose
     from ai4infra.client_storage import Access
     from ai4infra.diagnosis.answer import Diagnosis, Evidence, Fix, GpuRow, Phase, Verdict
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "client": ("Azure", "connect"),
     "client_audit": ("Audited",),
-    "client_data": ("CopyOptions", "CopyReceipt"),
+    "client_copy": ("CopyOptions", "CopyReceipt"),
     "client_diagnose": ("diagnose",),
     "client_storage": ("Access",),
     "diagnosis.answer": ("Diagnosis", "Evidence", "Fix", "GpuRow", "Phase", "Verdict"),

@@ -31,7 +31,7 @@ from ai4infra.errors import UsageError
 if TYPE_CHECKING:
     from ai4infra.cli.output import Output
     from ai4infra.client import Azure
-    from ai4infra.client_data import CopyOptions, CopyPlan, CopyReceipt
+    from ai4infra.client_copy import CopyOptions, CopyPlan, CopyReceipt
     from ai4infra.render import Column, Page
     from ai4infra.transfer.jobs import Job
     from ai4infra.transfer.progress import Progress
@@ -251,7 +251,7 @@ def _refuse_sandbox(options: Options) -> None:
 
 
 def _options(given: Mapping[str, Any]) -> CopyOptions:
-    from ai4infra.client_data import CopyOptions
+    from ai4infra.client_copy import CopyOptions
     from ai4infra.transfer.schedule import make_cap
 
     return CopyOptions(
@@ -334,7 +334,7 @@ def _say_json(progress: Progress) -> None:
 
 
 def _preview_page(plan: CopyPlan) -> Page:
-    from ai4infra.client_data import CopyPreview
+    from ai4infra.client_copy import CopyPreview
     from ai4infra.render import Page, document
     from ai4infra.transfer.progress import bytes_text, files_text
 
@@ -363,7 +363,7 @@ def _ends() -> list[Column]:
 
 
 def _receipt_page(receipt: CopyReceipt) -> Page:
-    from ai4infra.client_data import CopyReceipt
+    from ai4infra.client_copy import CopyReceipt
     from ai4infra.render import Page, document
 
     return Page(

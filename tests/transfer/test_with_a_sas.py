@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from ai4infra.client import connect
-from ai4infra.client_data import CopyOptions, CopyReceipt
+from ai4infra.client_copy import CopyOptions, CopyReceipt
 from ai4infra.errors import UsageError
 from ai4infra.transfer.progress import Progress
 from ai4infra.transfer.schedule import make_cap

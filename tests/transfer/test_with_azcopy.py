@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ai4infra.client import Azure
-from ai4infra.client_data import CopyOptions, CopyReceipt
+from ai4infra.client_copy import CopyOptions, CopyReceipt
 from ai4infra.errors import Ai4infraError, ConflictError, ForbiddenError, NotFoundError, UsageError
 from ai4infra.transfer.progress import Progress
 from ai4infra.transfer.schedule import make_cap
