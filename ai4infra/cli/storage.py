@@ -458,7 +458,7 @@ def _list_page(accounts: Sequence[StorageAccount]) -> Page:
 def _list_columns() -> list[Column]:
     from ai4infra.arm import group_of, name_of
     from ai4infra.classification import TAG
-    from ai4infra.render import NOT_APPLICABLE, Column
+    from ai4infra.render import NOT_APPLICABLE, Column, yes_no
     from ai4infra.storage_target import network_of
 
     def tag(account: StorageAccount) -> str:
@@ -470,16 +470,12 @@ def _list_columns() -> list[Column]:
         Column("Group", lambda a: name_of(group_of(a.id) or "") or "?", rank=1),
         Column("Region", lambda a: a.location or "?", rank=2),
         Column("SKU", lambda a: a.sku or "?", rank=3),
-        Column("HNS", lambda a: _yes(bool(a.hns)), rank=4),
+        Column("HNS", lambda a: yes_no(bool(a.hns)), rank=4),
         Column("TLS", lambda a: a.minimum_tls_version or "not said", rank=5),
         Column("Keys", lambda a: "off" if a.allow_shared_key_access is False else "on"),
         Column("Network", network_of),
         Column("Data", tag, rank=6),
     ]
-
-
-def _yes(value: bool | None) -> str:
-    return "?" if value is None else "yes" if value else "no"
 
 
 @storage.command("show", cls=Command, context_settings=SETTINGS)
@@ -527,6 +523,7 @@ def _show_page(look: StorageLook) -> Page:
 
 def _facts(look: StorageLook) -> Iterator[tuple[str, str | None]]:
     """Yield what a person wants to see of an account, name and value; None is unknown."""
+    from ai4infra.render import yes_no
     from ai4infra.storage_target import network_of
 
     account = look.account
@@ -536,12 +533,12 @@ def _facts(look: StorageLook) -> Iterator[tuple[str, str | None]]:
     yield "region", account.location
     yield "kind", f"{account.kind or '?'}, {account.sku or '?'}"
     yield from ((f"{k} endpoint", v) for k, v in account.endpoints.items() if k in ("blob", "dfs"))
-    yield "hierarchical namespace", _yes(bool(account.hns))
+    yield "hierarchical namespace", yes_no(bool(account.hns))
     yield "TLS", account.minimum_tls_version
     yield "shared keys", "off" if account.allow_shared_key_access is False else "on"
     yield "anonymous access", "off" if account.allow_blob_public_access is False else "on"
     yield "network", network_of(account)
-    yield "infrastructure encryption", _yes(bool(account.infrastructure_encryption))
+    yield "infrastructure encryption", yes_no(bool(account.infrastructure_encryption))
     yield "key", account.key_uri or account.key_source
     yield from _protection(look)
     yield from ((f"tag {name}", value) for name, value in account.tags.items())
